@@ -1,0 +1,166 @@
+# The functions that the CMakeLists.txt of each folder uses.
+#
+#   weir_library(name [PURE] SOURCES file... [DEPS target...] [PRIVATE_DEPS target...])
+#   weir_test(name SOURCES file... [DEPS target...] [LABELS label...] [TIMEOUT seconds]
+#             [ARGUMENTS argument...])
+#   weir_python_test(name SCRIPT file [LABELS label...])
+#   weir_link_test(library)
+#   weir_add_folder(folder)
+
+set_property(GLOBAL PROPERTY WEIR_LIBRARIES "")
+
+if(WEIR_TESTS)
+  # Everything that a ThreadSanitizer build compiles: the tests labelled `tsan` and no gRPC.
+  add_custom_target(tsan_tests)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/link_tests/main.cc
+       CONTENT "int main() { return 0; }\n")
+  add_library(weir_link_test_main OBJECT ${CMAKE_BINARY_DIR}/link_tests/main.cc)
+endif()
+
+# A static, position independent library. Includes are written from the repository root. One
+# without a .cc file is an interface library. Each library gets its link test. PURE promises that
+# the library and all it links to know no gRPC, protobuf, RocksDB and Kafka.
+function(weir_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PURE" "" "SOURCES;DEPS;PRIVATE_DEPS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "weir_library(${name}): unexpected ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  set(compiled ${arg_SOURCES})
+  list(FILTER compiled EXCLUDE REGEX "\\.h$")
+  if(compiled)
+    set(scope PUBLIC)
+    add_library(${name} STATIC ${arg_SOURCES})
+    target_link_libraries(${name} PRIVATE ${arg_PRIVATE_DEPS})
+  else()
+    set(scope INTERFACE)
+    add_library(${name} INTERFACE)
+    if(arg_PRIVATE_DEPS)
+      message(FATAL_ERROR "weir_library(${name}): headers alone have no PRIVATE_DEPS")
+    endif()
+  endif()
+  target_link_libraries(${name} ${scope} ${arg_DEPS})
+  target_include_directories(${name} ${scope} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+  set_property(GLOBAL APPEND PROPERTY WEIR_LIBRARIES ${name})
+  set_property(TARGET ${name} PROPERTY WEIR_PURE ${arg_PURE})
+  weir_link_test(${name})
+endfunction()
+
+# An executable that holds the whole of one library and what that library declares: a dependency
+# that is used and not declared fails to link here, although it may link in a daemon.
+function(weir_link_test library)
+  get_target_property(type ${library} TYPE)
+  if(NOT WEIR_TESTS OR TARGET link_test_${library} OR NOT type STREQUAL "STATIC_LIBRARY")
+    return()
+  endif()
+  add_executable(link_test_${library})
+  target_link_libraries(link_test_${library} PRIVATE
+    weir_link_test_main $<LINK_LIBRARY:WHOLE_ARCHIVE,${library}>)
+  set_target_properties(link_test_${library} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/link_tests LINKER_LANGUAGE CXX)
+endfunction()
+
+function(weir_register_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LABELS")
+  if(NOT arg_LABELS)
+    set(arg_LABELS quick)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  set(supp ${PROJECT_SOURCE_DIR}/cmake/tsan.supp)
+  set_tests_properties(${name} PROPERTIES
+    LABELS "${arg_LABELS}"
+    TIMEOUT ${arg_TIMEOUT}
+    ENVIRONMENT "WEIR_SOURCE_DIR=${PROJECT_SOURCE_DIR};WEIR_BIN_DIR=${CMAKE_BINARY_DIR}/bin;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=suppressions=${supp} halt_on_error=1")
+endfunction()
+
+# A GoogleTest executable and one ctest entry of the same name. Labels: quick (the default) runs in
+# scripts/test, long only in scripts/test --all, tsan also under ThreadSanitizer. Tests find the
+# source tree and the daemons in the environment: WEIR_SOURCE_DIR, WEIR_BIN_DIR.
+function(weir_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;DEPS;LABELS;ARGUMENTS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "weir_test(${name}): unexpected ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT WEIR_TESTS)
+    return()
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+  target_link_libraries(${name} PRIVATE ${arg_DEPS} GTest::gtest_main GTest::gmock)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test_bin)
+  add_test(NAME ${name} COMMAND ${name} ${arg_ARGUMENTS})
+  weir_register_test(${name} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT})
+  if("tsan" IN_LIST arg_LABELS)
+    add_dependencies(tsan_tests ${name})
+  endif()
+endfunction()
+
+# A Python unittest file as one ctest entry.
+function(weir_python_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SCRIPT;TIMEOUT" "LABELS")
+  if(NOT WEIR_TESTS)
+    return()
+  endif()
+  add_test(NAME ${name}
+    COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT})
+  weir_register_test(${name} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# Adds a folder that has a CMakeLists.txt; of one that has none, the nearest folders below it that do.
+function(weir_add_folder folder)
+  if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt)
+    add_subdirectory(${folder})
+    return()
+  endif()
+  file(GLOB children RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS ${folder}/*)
+  foreach(child IN LISTS children)
+    if(IS_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/${child})
+      weir_add_folder(${child})
+    endif()
+  endforeach()
+endfunction()
+
+# Everything that `target` links to, directly or not, its own libraries' private parts included.
+function(weir_link_closure target result)
+  set(seen "")
+  set(queue ${target})
+  while(queue)
+    list(POP_FRONT queue item)
+    string(REGEX REPLACE "^\\$<LINK_ONLY:(.*)>$" "\\1" item "${item}")
+    if(item IN_LIST seen)
+      continue()
+    endif()
+    list(APPEND seen ${item})
+    if(NOT TARGET ${item})
+      continue()
+    endif()
+    foreach(property LINK_LIBRARIES INTERFACE_LINK_LIBRARIES)
+      get_target_property(links ${item} ${property})
+      if(links)
+        list(APPEND queue ${links})
+      endif()
+    endforeach()
+  endwhile()
+  set(${result} ${seen} PARENT_SCOPE)
+endfunction()
+
+function(weir_check_libraries)
+  get_property(libraries GLOBAL PROPERTY WEIR_LIBRARIES)
+  foreach(library IN LISTS libraries)
+    get_target_property(pure ${library} WEIR_PURE)
+    weir_link_closure(${library} closure)
+    foreach(item IN LISTS closure)
+      if(pure AND item MATCHES "gRPC|protobuf|RocksDB|rdkafka|proto$")
+        message(SEND_ERROR "${library} is PURE and links to ${item}")
+      endif()
+    endforeach()
+    get_target_property(links ${library} INTERFACE_LINK_LIBRARIES)
+    foreach(item IN LISTS links)
+      string(REGEX REPLACE "^\\$<LINK_ONLY:(.*)>$" "\\1" item "${item}")
+      if(item MATCHES "^[a-z_]+$" AND NOT TARGET ${item} AND NOT item MATCHES "^(dl|m|rt|.*-NOTFOUND)$")
+        message(WARNING "${library} links to ${item}, which is no target")
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
