@@ -1,0 +1,60 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/graph/config.h"
+#include "common/record/schema.h"
+
+namespace weir {
+
+enum class Partitioning {
+  kForward,    // subtask i to subtask i; equal parallelism
+  kHash,       // by the hash of key columns
+  kRebalance,  // batches round robin
+  kBroadcast,  // every row to every subtask
+};
+std::string_view ToString(Partitioning partitioning);  // "FORWARD" …
+
+struct JobVertex {
+  std::string uid;      // unique in the job; derived ("<type>-<position>") if absent
+  std::string type;     // registered operator type
+  Config config;
+  int parallelism = 0;      // 0: the job's
+  int max_parallelism = 0;  // 0: the job's
+  // Filled in when the job is planned: what the vertex emits. Absent for sinks.
+  std::optional<Schema> output_schema;
+};
+
+struct JobEdge {
+  std::string from;  // uid
+  std::string to;    // uid
+  // Absent: FORWARD between equal parallelism, else REBALANCE.
+  std::optional<Partitioning> partitioning;
+  std::vector<std::string> columns;  // HASH only: key columns of `from`'s output
+  int input = 0;                     // input number at `to`
+};
+
+// What a user asks to run: vertices in the order they were written, edges, job options by name as
+// text. Plain data; Validate (validate.h) says whether it is a job. Thread: externally synchronised.
+struct JobGraph {
+  std::string name;
+  std::map<std::string, std::string> options;
+  std::vector<JobVertex> vertices;
+  std::vector<JobEdge> edges;
+  // SHA-256 (hex) of the job library that brings vertex types which are not built in; "" if none.
+  std::string library_sha256;
+
+  const JobVertex* FindVertex(std::string_view uid) const;
+};
+
+// Reads the JSON form of surface.md. Unknown fields are user errors that name the nearest known
+// one and the place ("vertices[1].confg").
+StatusOr<JobGraph> ParseJobGraph(std::string_view json);
+// The same form, complete, pretty printed. ParseJobGraph(ToJson(g)) == g.
+std::string ToJson(const JobGraph& graph);
+
+}  // namespace weir

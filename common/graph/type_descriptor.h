@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/graph/config.h"
+#include "common/record/schema.h"
+
+namespace weir {
+
+enum class VertexKind { kSource, kOperator, kSink };
+
+struct ConfigField {
+  std::string name;
+  std::string kind;           // "text", "integer", "number", "bool", "list", "object", "any"
+  bool required = false;
+  std::string default_value;  // for help
+  std::string help;
+};
+
+// One registered vertex type: what its config may hold, how many inputs it takes and what it emits,
+// so that CLI and coordinator check a job without a worker. Thread: immutable.
+struct TypeDescriptor {
+  std::string type;
+  VertexKind kind = VertexKind::kOperator;
+  std::string help;
+  int inputs_min = 1;  // 0 and 0 for sources
+  int inputs_max = 1;
+  std::vector<ConfigField> fields;
+  // Checks values beyond kinds and computes the output schema; no value for sinks, and for sources
+  // whose schema only a worker can see (files.source without "schema").
+  std::function<StatusOr<std::optional<Schema>>(const Config& config,
+                                                const std::vector<Schema>& inputs)>
+      check;
+  // The key columns that hash edges into this vertex must have, if it is keyed ("aggregate":
+  // its "keys"); empty: not keyed.
+  std::function<std::vector<std::string>(const Config& config)> keys;
+};
+
+// Built-in types: files.source, generator, files.sink, blackhole, filter, project, aggregate,
+// union, rebalance. Sorted by name.
+const std::map<std::string, TypeDescriptor, std::less<>>& BuiltinTypes();
+
+}  // namespace weir

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace weir {
+
+struct FileInfo {
+  std::string name;  // last component
+  bool is_directory = false;
+  int64_t size = 0;  // bytes
+};
+
+// Primitives of a file system as requests: each call returns at once and its outcome comes back as
+// mail on the executor the implementation was made for. Calls in flight may be carried out in any
+// order: whoever needs an order waits for the outcome. Nothing is durable before Sync of the file
+// (its bytes) and SyncDirectory of its directory (its name). Errors are external and name the path.
+//
+// Every write names its bytes and place in full, so that repeating one is harmless. Paths are
+// absolute. Thread: confined to the executor.
+class FileSystem {
+ public:
+  using Done = std::function<void(Status)>;
+  template <typename T>
+  using DoneWith = std::function<void(StatusOr<T>)>;
+
+  virtual ~FileSystem() = default;
+
+  // Up to `length` bytes from `offset`; fewer only at the end of the file.
+  virtual void Read(std::string path, int64_t offset, int64_t length,
+                    DoneWith<std::string> done) = 0;
+  // A new file with these bytes; kAlreadyExists if the name is taken.
+  virtual void Create(std::string path, std::string bytes, Done done) = 0;
+  // Bytes at `offset` of an existing file (which grows as needed).
+  virtual void WriteAt(std::string path, int64_t offset, std::string bytes, Done done) = 0;
+  virtual void Truncate(std::string path, int64_t size, Done done) = 0;
+  virtual void Sync(std::string path, Done done) = 0;
+  virtual void SyncDirectory(std::string path, Done done) = 0;
+  // A second name for a file, atomically; kAlreadyExists if the name is taken. Create-if-absent.
+  virtual void Link(std::string from, std::string to, Done done) = 0;
+  // Replaces `to` if it exists.
+  virtual void Rename(std::string from, std::string to, Done done) = 0;
+  // Names in a directory, sorted by name; kNotFound if there is none.
+  virtual void List(std::string path, DoneWith<std::vector<FileInfo>> done) = 0;
+  // size and kind; kNotFound if there is none.
+  virtual void Stat(std::string path, DoneWith<FileInfo> done) = 0;
+  // A file; kNotFound if there is none.
+  virtual void Remove(std::string path, Done done) = 0;
+  // An empty directory.
+  virtual void RemoveDirectory(std::string path, Done done) = 0;
+  // One level; kAlreadyExists if the name is taken.
+  virtual void MakeDirectory(std::string path, Done done) = 0;
+};
+
+// "a/b" of "a" and "b".
+std::string JoinPath(std::string_view directory, std::string_view name);
+// "/a/b" of "/a/b/c".
+std::string ParentPath(std::string_view path);
+
+}  // namespace weir
