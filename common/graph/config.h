@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/base/names.h"
 #include "common/base/status.h"
 
 namespace weir {
@@ -100,8 +101,5 @@ class Config {
  private:
   ConfigValue value_;
 };
-
-// The nearest of `known` to `name` by edit distance, if it is near enough to be meant; else "".
-std::string NearestName(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace weir
