@@ -1,0 +1,37 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <mutex>
+
+#include "worker/network/channel.h"
+
+namespace weir {
+
+// Both ends of a channel between two tasks of one worker: batches change hands by reference count,
+// nothing is serialised. Must outlive both tasks. Thread: one sender thread, one receiver thread.
+class LocalChannel : public ChannelSender, public ChannelReceiver {
+ public:
+  explicit LocalChannel(int64_t window_bytes);
+
+  void Push(StreamElement element) override;
+  bool HasCredit() const override;
+  void SetCreditWaker(std::function<void()> waker) override;
+
+  StatusOr<bool> TryPop(StreamElement* element) override;
+  bool HasElement() const override;
+  void SetArrivalWaker(std::function<void()> waker) override;
+  int64_t queued_bytes() const override;
+
+ private:
+  const int64_t window_bytes_;
+  std::function<void()> credit_waker_;
+  std::function<void()> arrival_waker_;
+  mutable std::mutex mutex_;
+  std::deque<StreamElement> queue_;      // guarded by mutex_
+  std::atomic<int64_t> queued_bytes_{0};
+  std::atomic<int64_t> elements_{0};
+};
+
+}  // namespace weir
