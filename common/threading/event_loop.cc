@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <chrono>
+#include <utility>
 
 namespace weir {
 
@@ -24,14 +25,13 @@ void EventLoop::Stop() {
   }
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
-  // What owns captured state is destroyed here, outside the lock: it may post again.
+  // Captured state is destroyed outside the lock and the maps: it may post or cancel.
   std::deque<std::function<void()>> mail;
   {
     std::lock_guard lock(mutex_);
     mail.swap(mail_);
   }
-  mail.clear();
-  timers_.clear();
+  auto timers = std::exchange(timers_, {});
   due_us_.clear();
 }
 
@@ -40,11 +40,12 @@ void EventLoop::Post(std::function<void()> mail) {
     std::lock_guard lock(mutex_);
     if (stopping_) return;
     mail_.push_back(std::move(mail));
+    if (mail_.size() > 1) return;  // the loop has been told
   }
   wake_.notify_one();
 }
 
-bool EventLoop::InOwnerThread() const { return std::this_thread::get_id() == thread_.get_id(); }
+bool EventLoop::InOwnerThread() const { return std::this_thread::get_id() == owner_; }
 
 TimerId EventLoop::After(int64_t delay_us, std::function<void()> mail) {
   TimerId id = next_timer_++;
@@ -57,11 +58,12 @@ TimerId EventLoop::After(int64_t delay_us, std::function<void()> mail) {
 void EventLoop::Cancel(TimerId id) {
   auto it = due_us_.find(id);
   if (it == due_us_.end()) return;
-  timers_.erase({it->second, id});
+  auto node = timers_.extract({it->second, id});  // its state may cancel others at its end
   due_us_.erase(it);
 }
 
 void EventLoop::Run() {
+  owner_ = std::this_thread::get_id();
   std::deque<std::function<void()>> batch;
   while (true) {
     {
@@ -78,17 +80,24 @@ void EventLoop::Run() {
       if (stopping_) return;
       batch.swap(mail_);
     }
-    while (!batch.empty()) {
+    while (!batch.empty() && !stopping_) {
       std::function<void()> mail = std::move(batch.front());
       batch.pop_front();
       mail();
     }
-    while (!timers_.empty() && timers_.begin()->first.first <= clock_.MonotonicMicros()) {
-      auto first = timers_.begin();
-      std::function<void()> mail = std::move(first->second);
-      due_us_.erase(first->first.second);
-      timers_.erase(first);
-      mail();
+    // Those due by now and set before: a timer that sets itself anew waits for the next round.
+    int64_t now_us = clock_.MonotonicMicros();
+    TimerId set_before = next_timer_;
+    auto next = timers_.begin();
+    while (next != timers_.end() && next->first.first <= now_us && !stopping_) {
+      auto [due, id] = next->first;
+      if (id < set_before) {
+        std::function<void()> mail = std::move(next->second);
+        due_us_.erase(id);
+        timers_.erase(next);
+        mail();
+      }
+      next = timers_.upper_bound({due, id});
     }
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -15,8 +16,8 @@
 namespace weir {
 
 // An Executor and Timers with a thread of its own: mail in order of posting, timers in order of
-// due time. Thread: Post thread-safe; After and Cancel from the loop's thread, or before Start.
-// Invariant: no mail runs before Start or after Stop has returned.
+// due time; neither can starve the other. Thread: Post thread-safe; After and Cancel from the
+// loop's thread, or before Start. Invariant: no mail runs before Start or after Stop has returned.
 class EventLoop : public Executor, public Timers {
  public:
   // `name` is the thread's name, at most 15 characters.
@@ -24,7 +25,8 @@ class EventLoop : public Executor, public Timers {
   ~EventLoop() override;  // stops
 
   void Start();
-  // Ends the thread after the mail being run; what is still queued is destroyed unrun.
+  // Ends the thread after the mail being run; what is still queued is destroyed unrun. Not from the
+  // loop's own thread.
   void Stop();
 
   void Post(std::function<void()> mail) override;
@@ -39,11 +41,12 @@ class EventLoop : public Executor, public Timers {
   SystemClock clock_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::function<void()>> mail_;  // guarded by mutex_
-  bool stopping_ = false;                   // guarded by mutex_
+  std::deque<std::function<void()>> mail_;                               // guarded by mutex_
+  std::atomic<bool> stopping_ = false;                                   // changed under mutex_
   std::map<std::pair<int64_t, TimerId>, std::function<void()>> timers_;  // loop thread
   std::map<TimerId, int64_t> due_us_;                                    // loop thread
   TimerId next_timer_ = 1;
+  std::atomic<std::thread::id> owner_{};  // set by the thread itself, before the first mail
   std::thread thread_;
 };
 

@@ -1,0 +1,16 @@
+#pragma once
+
+namespace weir {
+
+// Marks a place between two effects where a test may let the process die. Two libraries define it:
+// weir_kill_point_off (does nothing; in the released daemons) and weir_kill_point_on. Library code
+// calls it and links to neither: the executable chooses, so that the tested code is the released
+// code. The `on` version reads the environment once:
+//   WEIR_KILL_POINT       name[:count]: the count-th (default first) arrival at that point …
+//   WEIR_KILL_SIGNAL      KILL (default) or STOP: … sends the process this signal
+//   WEIR_KILL_POINT_FILE  … after it made this file; if that exists already, nothing happens: the
+//                         process that is started again with the same environment survives
+// Thread: thread-safe.
+void KillPoint(const char* name);
+
+}  // namespace weir

@@ -1,0 +1,261 @@
+#include "common/storage/posix_file_system.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <any>
+#include <cerrno>
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include "common/base/concat.h"
+
+namespace weir {
+namespace {
+
+// An open descriptor. Thread: confined to its owner.
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags, mode_t mode = 0) {
+    do {
+      fd_ = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+    } while (fd_ < 0 && errno == EINTR);
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  bool ok() const { return fd_ >= 0; }
+  int get() const { return fd_; }
+  // False with errno when the file system reports a late error.
+  bool Close() { return ::close(std::exchange(fd_, -1)) == 0 || errno == EINTR; }
+
+ private:
+  int fd_;
+};
+
+Status Failed(const char* what, const std::string& path) {
+  return ErrnoError(errno, Concat("cannot ", what, " ", path));
+}
+
+Status WriteAll(Descriptor& file, int64_t offset, const std::string& bytes, const char* what,
+                const std::string& path) {
+  size_t written = 0;
+  while (written < bytes.size()) {
+    ssize_t n = ::pwrite(file.get(), bytes.data() + written, bytes.size() - written,
+                         offset + static_cast<int64_t>(written));
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return Failed(what, path);
+    }
+    written += static_cast<size_t>(n);
+  }
+  if (!file.Close()) return Failed(what, path);
+  return {};
+}
+
+StatusOr<std::string> ReadFile(const std::string& path, int64_t offset, int64_t length) {
+  Descriptor file(path, O_RDONLY);
+  struct stat info;
+  if (!file.ok() || ::fstat(file.get(), &info) != 0) return Failed("read", path);
+  // The size spares clearing a large buffer for a small file; a device or pipe has none.
+  if (S_ISREG(info.st_mode)) {
+    length = std::min(length, std::max<int64_t>(info.st_size - offset, 0));
+  }
+  std::string bytes(static_cast<size_t>(length), '\0');
+  size_t size = 0;
+  while (size < bytes.size()) {
+    ssize_t n = ::pread(file.get(), bytes.data() + size, bytes.size() - size,
+                        offset + static_cast<int64_t>(size));
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return Failed("read", path);
+    }
+    if (n == 0) break;
+    size += static_cast<size_t>(n);
+  }
+  bytes.resize(size);
+  return bytes;
+}
+
+Status SyncPath(const std::string& path, int flags, const char* what) {
+  Descriptor file(path, O_RDONLY | flags);
+  if (!file.ok() || ::fsync(file.get()) != 0 || !file.Close()) return Failed(what, path);
+  return {};
+}
+
+StatusOr<std::vector<FileInfo>> ListNames(const std::string& path) {
+  DIR* directory = ::opendir(path.c_str());
+  if (directory == nullptr) return Failed("list", path);
+  std::vector<FileInfo> names;
+  Status status;
+  while (true) {
+    errno = 0;
+    dirent* entry = ::readdir(directory);
+    if (entry == nullptr) {
+      if (errno != 0) status = Failed("list", path);
+      break;
+    }
+    FileInfo info{.name = entry->d_name};
+    if (info.name == "." || info.name == "..") continue;
+    struct stat own, target;
+    if (::fstatat(::dirfd(directory), entry->d_name, &own, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (errno == ENOENT) continue;  // removed meanwhile
+      status = Failed("list", JoinPath(path, info.name));
+      break;
+    }
+    info.is_directory = S_ISDIR(own.st_mode);
+    if (S_ISREG(own.st_mode)) {
+      info.size = own.st_size;
+    } else if (S_ISLNK(own.st_mode) &&
+               ::fstatat(::dirfd(directory), entry->d_name, &target, 0) == 0 &&
+               S_ISREG(target.st_mode)) {
+      info.size = target.st_size;
+    }
+    names.push_back(std::move(info));
+  }
+  ::closedir(directory);
+  if (!status.ok()) return status;
+  std::sort(names.begin(), names.end(),
+            [](const FileInfo& a, const FileInfo& b) { return a.name < b.name; });
+  return names;
+}
+
+}  // namespace
+
+struct PosixFileSystem::Requests {
+  uint64_t next = 1;
+  std::map<uint64_t, std::any> callbacks;  // std::function<void(T)> of the request's T
+};
+
+PosixFileSystem::PosixFileSystem(Executor& owner, IoPool& pool)
+    : owner_(owner), pool_(pool), requests_(std::make_shared<Requests>()) {}
+
+PosixFileSystem::~PosixFileSystem() {
+  // A callback's end may destroy what asks for more: nothing is asked for any more.
+  std::map<uint64_t, std::any> callbacks = std::move(requests_->callbacks);
+  requests_.reset();
+}
+
+template <typename T>
+void PosixFileSystem::Submit(std::function<void(T)> done, std::function<T()> job) {
+  if (requests_ == nullptr) return;
+  uint64_t number = requests_->next++;
+  requests_->callbacks.emplace(number, std::move(done));
+  pool_.Post([owner = &owner_, number, job = std::move(job),
+              requests = std::weak_ptr<Requests>(requests_)]() mutable {
+    owner->Post([number, requests = std::move(requests), result = job()]() mutable {
+      std::shared_ptr<Requests> live = requests.lock();
+      if (live == nullptr) return;
+      auto it = live->callbacks.find(number);
+      if (it == live->callbacks.end()) return;
+      auto callback = std::any_cast<std::function<void(T)>>(std::move(it->second));
+      live->callbacks.erase(it);
+      live.reset();
+      callback(std::move(result));
+    });
+  });
+}
+
+void PosixFileSystem::Read(std::string path, int64_t offset, int64_t length,
+                           DoneWith<std::string> done) {
+  Submit<StatusOr<std::string>>(std::move(done), [path = std::move(path), offset, length] {
+    return ReadFile(path, offset, length);
+  });
+}
+
+void PosixFileSystem::Create(std::string path, std::string bytes, Done done) {
+  Submit<Status>(std::move(done), [path = std::move(path), bytes = std::move(bytes)]() -> Status {
+    Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    if (!file.ok()) return Failed("create", path);
+    Status status = WriteAll(file, 0, bytes, "create", path);
+    // Half a file would make the next try find its name taken.
+    if (!status.ok()) ::unlink(path.c_str());
+    return status;
+  });
+}
+
+void PosixFileSystem::WriteAt(std::string path, int64_t offset, std::string bytes, Done done) {
+  Submit<Status>(std::move(done),
+                 [path = std::move(path), offset, bytes = std::move(bytes)]() -> Status {
+                   Descriptor file(path, O_WRONLY);
+                   if (!file.ok()) return Failed("write", path);
+                   return WriteAll(file, offset, bytes, "write", path);
+                 });
+}
+
+void PosixFileSystem::Truncate(std::string path, int64_t size, Done done) {
+  Submit<Status>(std::move(done), [path = std::move(path), size]() -> Status {
+    if (::truncate(path.c_str(), size) != 0) return Failed("truncate", path);
+    return {};
+  });
+}
+
+void PosixFileSystem::Sync(std::string path, Done done) {
+  Submit<Status>(std::move(done), [path = std::move(path)] { return SyncPath(path, 0, "sync"); });
+}
+
+void PosixFileSystem::SyncDirectory(std::string path, Done done) {
+  Submit<Status>(std::move(done), [path = std::move(path)] {
+    return SyncPath(path, O_DIRECTORY, "sync directory");
+  });
+}
+
+void PosixFileSystem::Link(std::string from, std::string to, Done done) {
+  Submit<Status>(std::move(done), [from = std::move(from), to = std::move(to)]() -> Status {
+    if (::link(from.c_str(), to.c_str()) != 0) return Failed("link", Concat(from, " to ", to));
+    return {};
+  });
+}
+
+void PosixFileSystem::Rename(std::string from, std::string to, Done done) {
+  Submit<Status>(std::move(done), [from = std::move(from), to = std::move(to)]() -> Status {
+    if (::rename(from.c_str(), to.c_str()) != 0) return Failed("rename", Concat(from, " to ", to));
+    return {};
+  });
+}
+
+void PosixFileSystem::List(std::string path, DoneWith<std::vector<FileInfo>> done) {
+  Submit<StatusOr<std::vector<FileInfo>>>(std::move(done),
+                                          [path = std::move(path)] { return ListNames(path); });
+}
+
+void PosixFileSystem::Stat(std::string path, DoneWith<FileInfo> done) {
+  Submit<StatusOr<FileInfo>>(std::move(done), [path = std::move(path)]() -> StatusOr<FileInfo> {
+    struct stat info;
+    if (::stat(path.c_str(), &info) != 0) return Failed("stat", path);
+    bool is_directory = S_ISDIR(info.st_mode);
+    return FileInfo{.name = path.substr(path.rfind('/') + 1),
+                    .is_directory = is_directory,
+                    .size = is_directory ? 0 : info.st_size};
+  });
+}
+
+void PosixFileSystem::Remove(std::string path, Done done) {
+  Submit<Status>(std::move(done), [path = std::move(path)]() -> Status {
+    if (::unlink(path.c_str()) != 0) return Failed("remove", path);
+    return {};
+  });
+}
+
+void PosixFileSystem::RemoveDirectory(std::string path, Done done) {
+  Submit<Status>(std::move(done), [path = std::move(path)]() -> Status {
+    if (::rmdir(path.c_str()) != 0) return Failed("remove directory", path);
+    return {};
+  });
+}
+
+void PosixFileSystem::MakeDirectory(std::string path, Done done) {
+  Submit<Status>(std::move(done), [path = std::move(path)]() -> Status {
+    if (::mkdir(path.c_str(), 0755) != 0) return Failed("create directory", path);
+    return {};
+  });
+}
+
+}  // namespace weir
