@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/operator/operator.h"
+#include "common/record/key_group.h"
+#include "common/record/record_batch.h"
+
+namespace weir {
+
+// Accumulators of one fixed width a key. Thread: the task's.
+class FixedTable {
+ public:
+  virtual ~FixedTable() = default;
+  virtual int value_width() const = 0;
+  // The values of the keys of all rows of the batch in process, one pointer a row, each aligned to
+  // 8 bytes: equal keys, equal pointers. A key that had no value has one of zeros from now on. The
+  // bytes may be changed in place; pointers hold until EndBatch, also across further calls.
+  virtual Status Load(std::vector<uint8_t*>* values) = 0;
+};
+
+// All state of one key group: see state_format.h.
+struct KeyGroupState {
+  int key_group = 0;
+  std::string bytes;
+};
+
+// The keyed state of one operator subtask: named tables, each split by key group, for the keys of
+// one batch at a time. Owns the tables; pointers to them live as long as the backend.
+//
+// A batch is in process from BeginBatch to EndBatch. Its keys are hashed and looked up when a
+// table is first used in it, so that an operator which uses none pays nothing. Between batches the
+// state is consistent and can be snapshotted.
+//
+// What an operator does wrong with its state (use outside a batch, a row that is not in it) cannot
+// be returned by KeyedBytes: reads find nothing, writes do nothing, and the next EndBatch or
+// Snapshot returns the error. The task has to fail then.
+//
+// Thread: the task's.
+class StateBackend {
+ public:
+  virtual ~StateBackend() = default;
+
+  // Key groups whose rows and state this subtask holds.
+  virtual KeyGroupRange range() const = 0;
+
+  // The table `name`, made when there is none. One that was made or restored as another kind, width
+  // or layout is a user error that names it.
+  virtual StatusOr<KeyedBytes*> BytesTable(const std::string& name) = 0;
+  // `layout` says what the bytes mean: state of another layout is refused at restore even when its
+  // width is the same. REQUIRES: value_width is positive.
+  virtual StatusOr<FixedTable*> AccumulatorTable(const std::string& name, int value_width,
+                                                 const std::string& layout) = 0;
+
+  // `batch` and `key_columns` must stay until EndBatch. REQUIRES: no batch is in process.
+  virtual void BeginBatch(const RecordBatch& batch, std::span<const int> key_columns) = 0;
+  // Ends the batch; what was changed is in the state. REQUIRES: a batch is in process.
+  virtual Status EndBatch() = 0;
+
+  // One chunk for each key group that holds anything, in order of key groups. Equal contents give
+  // equal bytes, whatever the history. REQUIRES: no batch is in process.
+  virtual StatusOr<std::vector<KeyGroupState>> Snapshot() = 0;
+  // Takes in a chunk that Snapshot made, by any backend, at any parallelism. May come before or
+  // after the tables are asked for. kDataLoss for damaged bytes; user error for a table that was
+  // asked for as another kind, width or layout; nothing is taken in then. REQUIRES: no batch is in
+  // process, and the key group is in range and was not restored before.
+  virtual Status Restore(int key_group, std::string_view bytes) = 0;
+
+  // Memory that the tables hold.
+  virtual int64_t bytes() const = 0;
+};
+
+// The backend that the job option state.backend names ("memory"); user error that lists the valid
+// names for another one.
+StatusOr<std::unique_ptr<StateBackend>> MakeStateBackend(std::string_view name, KeyGroupRange range,
+                                                         int max_parallelism);
+
+}  // namespace weir
