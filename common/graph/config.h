@@ -62,6 +62,8 @@ class ConfigValue {
   std::string ToPrettyJson() const;
   // What kind of value it is, for messages: "a text", "an integer", …
   std::string_view KindName() const;
+  // For messages: a text without quotes, else JSON; cut at the length of a line.
+  std::string Shown() const;
   bool operator==(const ConfigValue&) const = default;
 
  private:
@@ -73,7 +75,7 @@ class ConfigValue {
 StatusOr<ConfigValue> ParseJson(std::string_view text);
 
 // The config of a vertex: an object with typed look-ups whose errors name the field, the value and
-// what is valid ("config field 'rate' is 'fast' (a text): expected a positive number").
+// what is valid ("config field 'rate' is 'fast' (a text): expected a number").
 class Config {
  public:
   Config() : value_(ConfigMembers{}) {}

@@ -32,6 +32,10 @@ struct ExecutionPlan {
   int parallelism_max = 1;  // slots needed: largest parallelism of any task
 };
 
+// The vertex's own number, or the job's.
+int ParallelismOf(const JobVertex& vertex, const JobOptions& options);
+int MaxParallelismOf(const JobVertex& vertex, const JobOptions& options);
+
 // REQUIRES: a graph that Validate completed.
 ExecutionPlan MakeExecutionPlan(const JobGraph& graph, const JobOptions& options);
 

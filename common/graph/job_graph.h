@@ -27,15 +27,18 @@ struct JobVertex {
   int max_parallelism = 0;  // 0: the job's
   // Filled in when the job is planned: what the vertex emits. Absent for sinks.
   std::optional<Schema> output_schema;
+  bool operator==(const JobVertex&) const = default;
 };
 
 struct JobEdge {
   std::string from;  // uid
   std::string to;    // uid
-  // Absent: FORWARD between equal parallelism, else REBALANCE.
+  // Absent: HASH by its keys into a keyed vertex, REBALANCE into a `rebalance`, else FORWARD between
+  // equal parallelism and REBALANCE between others.
   std::optional<Partitioning> partitioning;
   std::vector<std::string> columns;  // HASH only: key columns of `from`'s output
   int input = 0;                     // input number at `to`
+  bool operator==(const JobEdge&) const = default;
 };
 
 // What a user asks to run: vertices in the order they were written, edges, job options by name as
@@ -49,12 +52,18 @@ struct JobGraph {
   std::string library_sha256;
 
   const JobVertex* FindVertex(std::string_view uid) const;
+  bool operator==(const JobGraph&) const = default;
 };
 
-// Reads the JSON form of surface.md. Unknown fields are user errors that name the nearest known
+// Reads the JSON form of a job. Unknown fields are user errors that name the nearest known
 // one and the place ("vertices[1].confg").
 StatusOr<JobGraph> ParseJobGraph(std::string_view json);
 // The same form, complete, pretty printed. ParseJobGraph(ToJson(g)) == g.
 std::string ToJson(const JobGraph& graph);
+
+// An object of column names and type names, in order ({"row_id": "INT64"}), as a schema and back.
+// `place` begins the messages.
+StatusOr<Schema> ParseSchema(const ConfigValue& object, std::string_view place);
+ConfigValue SchemaToConfig(const Schema& schema);
 
 }  // namespace weir

@@ -15,14 +15,14 @@ namespace weir {
 StatusOr<int64_t> ParseDuration(std::string_view text);
 // The shortest such text: "250ms", "10s".
 std::string FormatDuration(int64_t us);
-// "64MiB", "256KiB", "1GiB", "100" (bytes).
+// "64MiB", "256KiB", "1GiB", "100" (bytes) in bytes; user error otherwise.
 StatusOr<int64_t> ParseSize(std::string_view text);
 std::string FormatSize(int64_t bytes);
 
 enum class BadData { kFail, kDrop, kDeadLetter };
 enum class Retention { kDelete, kKeep };
 
-// Options of a job, parsed (surface.md, "Options of a job"). Times in microseconds.
+// Options of a job, parsed; JobOptionDescriptions says what is valid. Times in microseconds.
 struct JobOptions {
   int parallelism = 1;
   int max_parallelism = 128;

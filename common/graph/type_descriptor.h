@@ -16,10 +16,11 @@ enum class VertexKind { kSource, kOperator, kSink };
 
 struct ConfigField {
   std::string name;
-  std::string kind;           // "text", "integer", "number", "bool", "list", "object", "any"
+  std::string kind;  // "text", "integer", "number", "bool", "list", "object", "any"
   bool required = false;
   std::string default_value;  // for help
   std::string help;
+  bool hidden = false;  // set by a worker at submission, not by users: left out of help
 };
 
 // One registered vertex type: what its config may hold, how many inputs it takes and what it emits,
@@ -31,6 +32,8 @@ struct TypeDescriptor {
   int inputs_min = 1;  // 0 and 0 for sources
   int inputs_max = 1;
   std::vector<ConfigField> fields;
+  // Types of job libraries, which read their config themselves: other fields are allowed too.
+  bool any_field = false;
   // Checks values beyond kinds and computes the output schema; no value for sinks, and for sources
   // whose schema only a worker can see (files.source without "schema").
   std::function<StatusOr<std::optional<Schema>>(const Config& config,
