@@ -6,7 +6,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/status.h"
-#include "common/operator/sink.h"
+#include "common/operator/committable.h"
 
 namespace weir {
 

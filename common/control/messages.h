@@ -10,7 +10,7 @@
 #include "common/base/status.h"
 #include "common/checkpoint/manifest.h"
 #include "common/graph/job_graph.h"
-#include "common/operator/sink.h"
+#include "common/operator/committable.h"
 
 // What the processes of a cluster say to each other, in domain types; common/rpc turns them into
 // proto/weir/v1. Everything about a running job carries its id and generation; a stale one is

@@ -8,21 +8,10 @@
 #include "common/base/ids.h"
 #include "common/base/status.h"
 #include "common/graph/config.h"
+#include "common/operator/committable.h"
 #include "common/operator/source.h"
 
 namespace weir {
-
-// Rows sealed by one sink subtask that wait to be published: its identity in full, and what the
-// sink's Committer needs (`payload`, the sink's own encoding). Settled by exactly one owner.
-struct Committable {
-  std::string uid;
-  int subtask = 0;
-  Generation generation;    // that sealed it
-  CheckpointId checkpoint;  // at whose barrier it was sealed
-  int part = 0;
-  std::string payload;
-  bool operator==(const Committable&) const = default;
-};
 
 class SinkContext {
  public:
