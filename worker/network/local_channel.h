@@ -11,6 +11,8 @@ namespace weir {
 
 // Both ends of a channel between two tasks of one worker: batches change hands by reference count,
 // nothing is serialised. Must outlive both tasks. Thread: one sender thread, one receiver thread.
+// Invariants: elements_ and queued_bytes_ change only under mutex_, together with queue_, and are
+// read without it for a quick look. No wake-up is lost (see local_channel.cc).
 class LocalChannel : public ChannelSender, public ChannelReceiver {
  public:
   explicit LocalChannel(int64_t window_bytes);
@@ -29,8 +31,8 @@ class LocalChannel : public ChannelSender, public ChannelReceiver {
   std::function<void()> credit_waker_;
   std::function<void()> arrival_waker_;
   mutable std::mutex mutex_;
-  std::deque<StreamElement> queue_;      // guarded by mutex_
-  std::atomic<int64_t> queued_bytes_{0};
+  std::deque<StreamElement> queue_;       // guarded by mutex_
+  std::atomic<int64_t> queued_bytes_{0};  // CreditBytes of queue_
   std::atomic<int64_t> elements_{0};
 };
 
