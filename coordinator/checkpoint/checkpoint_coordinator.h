@@ -139,6 +139,7 @@ class CheckpointCoordinator {
   bool sources_ended_ = false;
   bool final_completed_ = false;
   bool finish_asked_ = false;
+  bool fail_asked_ = false;
   int failures_in_row_ = 0;
   CheckpointId first_;          // lowest id of this generation
   CheckpointId final_;          // pending or completed final one; 0: none
