@@ -1,0 +1,350 @@
+// What every FileSystem owes its callers (common/storage/file_system.h) and the durable writes
+// built from it (file_flows.h): the same story is told to each implementation.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "common/base/concat.h"
+#include "common/storage/file_flows.h"
+#include "common/storage/posix_file_system.h"
+#include "tests/support/manual_executor.h"
+#include "tests/support/memory_file_system.h"
+
+namespace weir {
+namespace {
+
+// Mail from other threads, run by the test's own thread while it waits.
+class WaitingExecutor : public Executor {
+ public:
+  void Post(std::function<void()> mail) override {
+    std::lock_guard lock(mutex_);
+    mail_.push_back(std::move(mail));
+    wake_.notify_one();
+  }
+  bool InOwnerThread() const override { return std::this_thread::get_id() == owner_; }
+  void RunOne() {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return !mail_.empty(); });
+    auto mail = std::move(mail_.front());
+    mail_.pop_front();
+    lock.unlock();
+    mail();
+  }
+
+ private:
+  const std::thread::id owner_ = std::this_thread::get_id();
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> mail_;
+};
+
+class World {
+ public:
+  virtual ~World() = default;
+  virtual FileSystem& files() = 0;
+  virtual void RunOne() = 0;
+  // An empty directory.
+  virtual std::string root() = 0;
+};
+
+class MemoryWorld : public World {
+ public:
+  MemoryWorld() : files_(executor_) { files_.PutDirectory("/root"); }
+  FileSystem& files() override { return files_; }
+  void RunOne() override { ASSERT_TRUE(executor_.RunOne()) << "nothing left to run"; }
+  std::string root() override { return "/root"; }
+
+ private:
+  ManualExecutor executor_;
+  MemoryFileSystem files_;
+};
+
+class PosixWorld : public World {
+ public:
+  PosixWorld() : pool_(3), files_(std::make_unique<PosixFileSystem>(executor_, pool_)) {
+    pool_.Start();
+    std::string pattern = testing::TempDir() + "/file_system_XXXXXX";
+    root_ = ::mkdtemp(pattern.data());
+  }
+  ~PosixWorld() override {
+    files_.reset();
+    pool_.Stop();
+    std::filesystem::remove_all(root_);
+  }
+  FileSystem& files() override { return *files_; }
+  void RunOne() override { executor_.RunOne(); }
+  std::string root() override { return root_; }
+
+  void DropFiles() { files_.reset(); }
+  void StopPool() { pool_.Stop(); }
+
+ private:
+  WaitingExecutor executor_;
+  IoPool pool_;
+  std::unique_ptr<PosixFileSystem> files_;
+  std::string root_;
+};
+
+class FileSystemContract : public testing::TestWithParam<std::string> {
+ protected:
+  FileSystemContract() {
+    if (GetParam() == "posix") {
+      world_ = std::make_unique<PosixWorld>();
+    } else {
+      world_ = std::make_unique<MemoryWorld>();
+    }
+  }
+
+  FileSystem& files() { return world_->files(); }
+  std::string Path(std::string_view name) { return JoinPath(world_->root(), name); }
+
+  template <typename T>
+  T Wait(Async<T> request) {
+    std::optional<T> result;
+    CoScope scope;
+    scope.Spawn([](Async<T> request, std::optional<T>* result) -> Co<void> {
+      result->emplace(co_await request);
+    }(std::move(request), &result));
+    while (!result) world_->RunOne();
+    return *std::move(result);
+  }
+  template <typename T>
+  T Wait(Co<T> flow) {
+    std::optional<T> result;
+    CoScope scope;
+    scope.Spawn([](Co<T> flow, std::optional<T>* result) -> Co<void> {
+      result->emplace(co_await std::move(flow));
+    }(std::move(flow), &result));
+    while (!result) world_->RunOne();
+    return *std::move(result);
+  }
+  std::string Bytes(const std::string& path) {
+    StatusOr<std::string> bytes = Wait(ReadWhole(files(), path));
+    return bytes.ok() ? *bytes : bytes.status().ToString();
+  }
+  std::vector<std::string> Names(const std::string& path) {
+    StatusOr<std::vector<FileInfo>> infos = Wait(ListDirectory(files(), path));
+    if (!infos.ok()) return {infos.status().ToString()};
+    std::vector<std::string> names;
+    for (const FileInfo& info : *infos) {
+      names.push_back(Concat(info.name, info.is_directory ? "/" : Concat(" ", info.size)));
+    }
+    return names;
+  }
+
+  std::unique_ptr<World> world_;
+};
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+#define EXPECT_OK(expression)                        \
+  do {                                               \
+    Status status_ = (expression);                   \
+    EXPECT_TRUE(status_.ok()) << status_.ToString(); \
+  } while (false)
+
+TEST_P(FileSystemContract, AnswersComeAsMailAndNeverInsideTheCall) {
+  bool answered = false;
+  files().Create(Path("a"), "x", [&](Status status) {
+    EXPECT_OK(status);
+    answered = true;
+  });
+  EXPECT_FALSE(answered);
+  while (!answered) world_->RunOne();
+}
+
+TEST_P(FileSystemContract, WhatIsWrittenIsRead) {
+  EXPECT_OK(Wait(CreateFile(files(), Path("a"), "hello")));
+  EXPECT_EQ(Bytes(Path("a")), "hello");
+  EXPECT_OK(Wait(WriteAt(files(), Path("a"), 5, " world")));
+  EXPECT_EQ(Bytes(Path("a")), "hello world");
+  EXPECT_OK(Wait(WriteAt(files(), Path("a"), 0, "J")));
+  EXPECT_EQ(Bytes(Path("a")), "Jello world");
+  EXPECT_OK(Wait(WriteAt(files(), Path("a"), 13, "!")));  // a hole is zeros
+  EXPECT_EQ(Bytes(Path("a")), std::string("Jello world\0\0!", 14));
+  EXPECT_OK(Wait(TruncateFile(files(), Path("a"), 5)));
+  EXPECT_EQ(Bytes(Path("a")), "Jello");
+  EXPECT_OK(Wait(SyncFile(files(), Path("a"))));
+  EXPECT_OK(Wait(SyncDirectory(files(), world_->root())));
+}
+
+TEST_P(FileSystemContract, ReadsAreShortOnlyAtTheEnd) {
+  EXPECT_OK(Wait(CreateFile(files(), Path("a"), "0123456789")));
+  EXPECT_EQ(*Wait(ReadAt(files(), Path("a"), 0, 4)), "0123");
+  EXPECT_EQ(*Wait(ReadAt(files(), Path("a"), 4, 6)), "456789");
+  EXPECT_EQ(*Wait(ReadAt(files(), Path("a"), 8, 100)), "89");
+  EXPECT_EQ(*Wait(ReadAt(files(), Path("a"), 10, 5)), "");
+  EXPECT_EQ(*Wait(ReadAt(files(), Path("a"), 100, 5)), "");
+}
+
+TEST_P(FileSystemContract, LargeFilesComeBackWhole) {
+  std::string bytes(9'000'001, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 31 % 251);
+  EXPECT_OK(Wait(CreateFile(files(), Path("large"), bytes)));
+  EXPECT_TRUE(Bytes(Path("large")) == bytes);
+  StatusOr<std::string> limited = Wait(ReadWhole(files(), Path("large"), 9'000'000));
+  EXPECT_EQ(limited.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(limited.status().message(),
+              AllOf(HasSubstr(Path("large")), HasSubstr("larger than 9000000 bytes")));
+  EXPECT_TRUE(*Wait(ReadWhole(files(), Path("large"), 9'000'001)) == bytes);
+}
+
+TEST_P(FileSystemContract, CreateAndLinkTakeOnlyFreeNames) {
+  EXPECT_OK(Wait(CreateFile(files(), Path("a"), "first")));
+  Status again = Wait(CreateFile(files(), Path("a"), "second"));
+  EXPECT_EQ(again.code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(again.message(), Concat("cannot create ", Path("a"), ": File exists"));
+  EXPECT_EQ(again.domain(), ErrorDomain::kExternal);
+  EXPECT_EQ(Bytes(Path("a")), "first");
+
+  EXPECT_OK(Wait(LinkFile(files(), Path("a"), Path("b"))));
+  EXPECT_EQ(Bytes(Path("b")), "first");
+  Status taken = Wait(LinkFile(files(), Path("a"), Path("b")));
+  EXPECT_EQ(taken.code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(taken.message(), Concat("cannot link ", Path("a"), " to ", Path("b"), ": File exists"));
+  EXPECT_OK(Wait(RemoveFile(files(), Path("a"))));
+  EXPECT_EQ(Bytes(Path("b")), "first");
+}
+
+TEST_P(FileSystemContract, RenameReplaces) {
+  EXPECT_OK(Wait(CreateFile(files(), Path("a"), "new")));
+  EXPECT_OK(Wait(CreateFile(files(), Path("b"), "old")));
+  EXPECT_OK(Wait(RenameFile(files(), Path("a"), Path("b"))));
+  EXPECT_EQ(Bytes(Path("b")), "new");
+  EXPECT_THAT(Names(world_->root()), ElementsAre("b 3"));
+  EXPECT_EQ(Wait(RenameFile(files(), Path("a"), Path("b"))).code(), StatusCode::kNotFound);
+}
+
+TEST_P(FileSystemContract, ListIsSortedAndKnowsKindsAndSizes) {
+  EXPECT_OK(Wait(CreateFile(files(), Path("b"), "12")));
+  EXPECT_OK(Wait(MakeDirectory(files(), Path("c"))));
+  EXPECT_OK(Wait(CreateFile(files(), Path(".hidden"), "")));
+  EXPECT_OK(Wait(CreateFile(files(), Path("a"), "123")));
+  EXPECT_THAT(Names(world_->root()), ElementsAre(".hidden 0", "a 3", "b 2", "c/"));
+  EXPECT_EQ(Wait(StatFile(files(), Path("a")))->size, 3);
+  EXPECT_EQ(Wait(StatFile(files(), Path("a")))->name, "a");
+  EXPECT_FALSE(Wait(StatFile(files(), Path("a")))->is_directory);
+  EXPECT_TRUE(Wait(StatFile(files(), Path("c")))->is_directory);
+}
+
+TEST_P(FileSystemContract, WhatIsNotThereIsNotFoundByName) {
+  std::string path = Path("none");
+  for (Status status :
+       {Wait(ReadAt(files(), path, 0, 1)).status(), Wait(WriteAt(files(), path, 0, "x")),
+        Wait(TruncateFile(files(), path, 0)), Wait(SyncFile(files(), path)),
+        Wait(SyncDirectory(files(), path)), Wait(LinkFile(files(), path, Path("b"))),
+        Wait(RenameFile(files(), path, Path("b"))), Wait(ListDirectory(files(), path)).status(),
+        Wait(StatFile(files(), path)).status(), Wait(RemoveFile(files(), path)),
+        Wait(RemoveEmptyDirectory(files(), path)),
+        Wait(CreateFile(files(), JoinPath(path, "x"), "")),
+        Wait(MakeDirectory(files(), JoinPath(path, "x")))}) {
+    EXPECT_EQ(status.code(), StatusCode::kNotFound) << status;
+    EXPECT_THAT(status.message(), AllOf(HasSubstr(path), HasSubstr("No such file")));
+  }
+}
+
+TEST_P(FileSystemContract, DirectoriesAreRemovedOnlyWhenEmpty) {
+  EXPECT_OK(Wait(MakeDirectory(files(), Path("d"))));
+  EXPECT_EQ(Wait(MakeDirectory(files(), Path("d"))).code(), StatusCode::kAlreadyExists);
+  EXPECT_OK(Wait(CreateFile(files(), Path("d/f"), "")));
+  EXPECT_EQ(Wait(RemoveEmptyDirectory(files(), Path("d"))).code(), StatusCode::kAlreadyExists);
+  EXPECT_FALSE(Wait(RemoveFile(files(), Path("d"))).ok());
+  EXPECT_OK(Wait(RemoveFile(files(), Path("d/f"))));
+  EXPECT_OK(Wait(RemoveEmptyDirectory(files(), Path("d"))));
+  EXPECT_THAT(Names(world_->root()), ElementsAre());
+}
+
+TEST_P(FileSystemContract, MakeDirectoriesMakesParentsAndMayBeRepeated) {
+  EXPECT_OK(Wait(MakeDirectories(files(), Path("a/b/c"))));
+  EXPECT_OK(Wait(MakeDirectories(files(), Path("a/b/c"))));
+  EXPECT_OK(Wait(MakeDirectories(files(), Path("a/b/d"))));
+  EXPECT_THAT(Names(Path("a/b")), ElementsAre("c/", "d/"));
+  EXPECT_OK(Wait(CreateFile(files(), Path("f"), "")));
+  Status blocked = Wait(MakeDirectories(files(), Path("f")));
+  EXPECT_THAT(blocked.message(), HasSubstr("is not a directory"));
+}
+
+TEST_P(FileSystemContract, ClaimSucceedsOnceAndLeavesNoTemporary) {
+  EXPECT_OK(Wait(ClaimFile(files(), Path("claim"), "mine", "u1")));
+  EXPECT_EQ(Wait(ClaimFile(files(), Path("claim"), "theirs", "u2")).code(),
+            StatusCode::kAlreadyExists);
+  EXPECT_EQ(Bytes(Path("claim")), "mine");
+  EXPECT_THAT(Names(world_->root()), ElementsAre("claim 4"));
+}
+
+TEST_P(FileSystemContract, ClaimMayBeRepeatedOverItsOwnLeftovers) {
+  EXPECT_OK(Wait(CreateFile(files(), Path("claim.tmp-u1"), "mi")));
+  EXPECT_OK(Wait(ClaimFile(files(), Path("claim"), "mine", "u1")));
+  EXPECT_EQ(Bytes(Path("claim")), "mine");
+  EXPECT_EQ(Wait(ClaimFile(files(), Path("claim"), "mine", "u1")).code(),
+            StatusCode::kAlreadyExists);
+  EXPECT_EQ(Bytes(Path("claim")), "mine");
+  EXPECT_THAT(Names(world_->root()), ElementsAre("claim 4"));
+}
+
+TEST_P(FileSystemContract, ReplaceAndCreateDurably) {
+  EXPECT_OK(Wait(CreateDurably(files(), Path("a"), "1")));
+  EXPECT_EQ(Wait(CreateDurably(files(), Path("a"), "2")).code(), StatusCode::kAlreadyExists);
+  EXPECT_OK(Wait(ReplaceDurably(files(), Path("a"), "3", "u1")));
+  EXPECT_EQ(Bytes(Path("a")), "3");
+  EXPECT_OK(Wait(ReplaceDurably(files(), Path("b"), "4", "u2")));
+  EXPECT_THAT(Names(world_->root()), ElementsAre("a 1", "b 1"));
+}
+
+TEST_P(FileSystemContract, RemoveTreeRemovesAllBelow) {
+  EXPECT_OK(Wait(MakeDirectories(files(), Path("t/a/b"))));
+  EXPECT_OK(Wait(CreateFile(files(), Path("t/x"), "1")));
+  EXPECT_OK(Wait(CreateFile(files(), Path("t/a/b/y"), "1")));
+  EXPECT_OK(Wait(CreateFile(files(), Path("keep"), "1")));
+  EXPECT_OK(Wait(RemoveTree(files(), Path("t"))));
+  EXPECT_OK(Wait(RemoveTree(files(), Path("t"))));
+  EXPECT_THAT(Names(world_->root()), ElementsAre("keep 1"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FileSystemContract, testing::Values("memory", "posix"),
+                         [](const auto& info) { return info.param; });
+
+TEST(PosixFileSystem, DropsWhatIsUnderWayWhenItGoes) {
+  PosixWorld world;
+  auto witness = std::make_shared<int>();
+  bool answered = false;
+  for (int i = 0; i < 50; ++i) {
+    world.files().Create(JoinPath(world.root(), Concat("f", i)), "x",
+                         [&answered, witness](Status) { answered = true; });
+  }
+  world.DropFiles();
+  EXPECT_EQ(witness.use_count(), 1);  // no callback lives on
+  world.StopPool();
+  EXPECT_FALSE(answered);
+}
+
+TEST(PosixFileSystem, RemoveTreeDoesNotLeaveTheTreeOverALink) {
+  PosixWorld world;
+  std::filesystem::create_directories(world.root() + "/outside");
+  std::filesystem::create_directories(world.root() + "/tree");
+  std::filesystem::create_directory_symlink(world.root() + "/outside", world.root() + "/tree/link");
+  std::filesystem::create_symlink(world.root() + "/nowhere", world.root() + "/tree/dangling");
+  std::optional<Status> status;
+  CoScope scope;
+  scope.Spawn([](FileSystem& files, std::string path, std::optional<Status>* status) -> Co<void> {
+    status->emplace(co_await RemoveTree(files, path));
+  }(world.files(), world.root() + "/tree", &status));
+  while (!status) world.RunOne();
+  EXPECT_OK(*status);
+  EXPECT_FALSE(std::filesystem::exists(world.root() + "/tree"));
+  EXPECT_TRUE(std::filesystem::exists(world.root() + "/outside"));
+}
+
+}  // namespace
+}  // namespace weir
