@@ -54,7 +54,7 @@ class StateBackend {
   // or layout is a user error that names it.
   virtual StatusOr<KeyedBytes*> BytesTable(const std::string& name) = 0;
   // `layout` says what the bytes mean: state of another layout is refused at restore even when its
-  // width is the same. REQUIRES: value_width is positive.
+  // width is the same. REQUIRES: 0 < value_width <= kStateValueWidthMax (state_format.h).
   virtual StatusOr<FixedTable*> AccumulatorTable(const std::string& name, int value_width,
                                                  const std::string& layout) = 0;
 

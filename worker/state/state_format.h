@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -20,8 +21,11 @@
 //   u8 0
 //   u64 XXH3 (seed 0) of everything before
 //
-// Writers add entries in order of (hash of the key, key), so that equal state has equal bytes.
+// Entries come in strict order of (hash of the key >> 2, key), so that equal state has equal bytes.
+// Tables and key groups without an entry are left out.
 namespace weir {
+
+inline constexpr uint32_t kStateValueWidthMax = 1 << 20;
 
 enum class StateTableKind : uint8_t {
   kBytes = 1,  // a value of any size a key
@@ -47,8 +51,10 @@ class StateChunkWriter {
   StateChunkWriter(int key_group, int max_parallelism);
 
   // REQUIRES: tables come in order of their names, each once.
-  void BeginTable(const StateTableInfo& info, uint64_t entries);
-  // REQUIRES: as many per table as BeginTable said; a kFixed value has the width of its table.
+  // `bytes_expected` is a guess at the size of the table in the chunk.
+  void BeginTable(const StateTableInfo& info, uint64_t entries, size_t bytes_expected = 0);
+  // REQUIRES: in order; as many per table as BeginTable said; a kFixed value has the width of its
+  // table.
   void Add(std::string_view key, std::string_view value);
   std::string Finish();
 
@@ -61,8 +67,8 @@ class StateChunkWriter {
 // the walk itself cannot fail. Thread: confined to its owner.
 class StateChunkReader {
  public:
-  // kDataLoss unless the bytes are exactly one undamaged chunk; user error if it is one of another
-  // key group or max_parallelism.
+  // kDataLoss unless the bytes are exactly one undamaged chunk of this key group; user error if it
+  // was written with another max_parallelism.
   static StatusOr<StateChunkReader> Open(int key_group, int max_parallelism,
                                          std::string_view bytes);
 
@@ -75,7 +81,7 @@ class StateChunkReader {
 
  private:
   explicit StateChunkReader(std::string_view body) : rest_(body) {}
-  Status Check(int key_group, int max_parallelism);
+  std::string_view Problem(int key_group, int max_parallelism);
   bool TakeTable();
   bool TakeEntry(std::string_view* key, std::string_view* value);
 

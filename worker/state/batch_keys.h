@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/record/key_group.h"
+#include "common/record/record_batch.h"
+
+namespace weir {
+
+// A canonically encoded key as two words that compare fast. Which form a key has depends on its
+// bytes alone:
+//   kWord   0x01 and 8 bytes (one number or timestamp): the 8 bytes
+//   kShort  up to 7 bytes: the bytes, size in the top byte
+//   kLong   any other: address of a uint32 size and the bytes, which somebody else owns
+// `tag` is the hash with its two lowest bits replaced by the form; never 0.
+struct TableKey {
+  enum Form : uint64_t { kWord = 1, kShort = 2, kLong = 3 };
+  static constexpr uint64_t kFormMask = 3;
+
+  uint64_t tag;
+  uint64_t word;
+
+  Form form() const { return static_cast<Form>(tag & kFormMask); }
+  bool IsLong() const { return form() == kLong; }
+  // The encoded bytes of a kLong key.
+  std::string_view LongBytes() const;
+  // Appends the encoded bytes.
+  void AppendBytes(std::string* out) const;
+};
+
+// The key with these encoded bytes; `sized` holds a uint32 in front of them and must outlive it.
+TableKey MakeTableKey(uint64_t hash, const char* sized);
+
+// Hashes, key groups and keys of the rows of one batch. Thread: confined to its owner.
+class BatchKeys {
+ public:
+  BatchKeys(KeyGroupRange range, int max_parallelism);
+
+  // The batch must stay until the next Load. Internal error if a row belongs to no key group of the
+  // range.
+  Status Load(const RecordBatch& batch, std::span<const int> key_columns);
+
+  int64_t rows() const { return static_cast<int64_t>(keys_.size()); }
+  const TableKey& key(int64_t row) const { return keys_[row]; }
+  // Key group of the row, counted from the begin of the range.
+  int group(int64_t row) const { return groups_[row]; }
+
+ private:
+  void LoadWords(const RecordBatch& batch, const Column& column);
+  void LoadEncoded(const RecordBatch& batch, std::span<const int> key_columns);
+
+  const KeyGroupRange range_;
+  const int max_parallelism_;
+  std::vector<uint64_t> hashes_;
+  std::vector<TableKey> keys_;
+  std::vector<uint16_t> groups_;
+  std::string encoded_;         // per row a uint32 size and the key
+  std::vector<size_t> starts_;  // of the rows in encoded_
+};
+
+}  // namespace weir

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "worker/state/batch_keys.h"
+
+namespace weir {
+
+// The values of one width of the keys of one key group: open addressing with linear probing. A slot
+// is {tag, word of the key, value}; long keys are copied into an arena. Slots are found by the
+// highest bits of the hash, for the lowest ones are alike within a key group.
+//
+// Values are pointed to in place. Pointers hold until version() changes; an insert that grows the
+// table and an erase change it.
+//
+// Thread: confined to its owner.
+class KeyTable {
+ public:
+  struct Free {
+    void operator()(uint8_t* memory) const;
+  };
+  using Slots = std::unique_ptr<uint8_t[], Free>;
+
+  // REQUIRES: value_width is a multiple of 8.
+  explicit KeyTable(size_t value_width) : stride_(kHeadBytes + value_width) {}
+
+  // Brings the slot where the search for `key` begins into the cache.
+  void Prefetch(const TableKey& key) const {
+    if (capacity_ > 0) __builtin_prefetch(Home(key.tag), 1);
+  }
+
+  // The value of `key`; nullptr when there is none.
+  uint8_t* Find(const TableKey& key) const {
+    if (capacity_ == 0) return nullptr;
+    for (uint8_t* slot = Home(key.tag);; slot = Next(slot)) {
+      const uint64_t tag = Word(slot);
+      if (tag == key.tag && SameKey(Word(slot + sizeof(uint64_t)), key)) return slot + kHeadBytes;
+      if (tag == 0) return nullptr;
+    }
+  }
+  // Gives `key` a value of zeros. Slots that growing replaces go to `replaced` if that is given:
+  // their values stay readable there. REQUIRES: the key is not there.
+  uint8_t* Insert(const TableKey& key, std::vector<Slots>* replaced = nullptr);
+  // REQUIRES: `value` is one of this table.
+  void Erase(uint8_t* value);
+
+  int64_t size() const { return size_; }
+  uint64_t version() const { return version_; }
+  // Memory held.
+  int64_t bytes() const;
+
+  // All values, in no order that means anything.
+  std::vector<uint8_t*> Values() const;
+  // All values in order of (hash >> 2, encoded key).
+  std::vector<uint8_t*> SortedValues() const;
+  static TableKey KeyOf(const uint8_t* value) {
+    return {Word(value - kHeadBytes), Word(value - sizeof(uint64_t))};
+  }
+
+ private:
+  static constexpr size_t kHeadBytes = 2 * sizeof(uint64_t);
+
+  // Copies of long keys. Memory of erased ones is wasted until the next Compact.
+  struct Arena {
+    std::vector<std::unique_ptr<char[]>> chunks;
+    size_t chunk_size = 0;  // of the last one
+    size_t chunk_used = 0;
+    size_t allocated = 0;
+    size_t live = 0;
+    size_t dead = 0;
+    uint64_t Add(const TableKey& key);
+  };
+
+  static uint64_t Word(const uint8_t* at) {
+    uint64_t word;
+    std::memcpy(&word, at, sizeof(word));
+    return word;
+  }
+  static bool SameKey(uint64_t word, const TableKey& key) {
+    if (word == key.word) return true;
+    return key.IsLong() && TableKey{key.tag, word}.LongBytes() == key.LongBytes();
+  }
+
+  size_t HomeIndex(uint64_t tag) const { return tag >> shift_; }
+  uint8_t* Home(uint64_t tag) const { return slots_.get() + HomeIndex(tag) * stride_; }
+  uint8_t* Next(uint8_t* slot) const {
+    slot += stride_;
+    return slot == end_ ? slots_.get() : slot;
+  }
+  size_t IndexOf(const uint8_t* slot) const { return (slot - slots_.get()) / stride_; }
+  uint8_t* EmptySlot(uint64_t tag) const;
+  void Grow(std::vector<Slots>* replaced);
+  void CompactKeys();
+
+  size_t stride_;
+  Slots slots_;             // capacity_ slots; an empty one has tag 0
+  uint8_t* end_ = nullptr;  // behind them
+  size_t capacity_ = 0;     // 0 or a power of two
+  int shift_ = 0;           // 64 - log2(capacity_)
+  int64_t size_ = 0;
+  uint64_t version_ = 0;
+  Arena keys_;
+};
+
+}  // namespace weir

@@ -1,0 +1,378 @@
+#include "worker/state/memory_state_backend.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/concat.h"
+
+namespace weir {
+namespace {
+
+// Far enough for memory to answer, near enough to be still in the cache.
+constexpr int64_t kPrefetchRows = 32;
+
+// A value in its slot: up to 8 bytes in place, longer ones on the heap in pieces of 16 bytes.
+struct BytesValue {
+  static constexpr uint32_t kInlineMax = 8;
+
+  uint64_t word;
+  uint32_t size;
+  uint32_t present;
+
+  static BytesValue& At(uint8_t* slot_value) { return *reinterpret_cast<BytesValue*>(slot_value); }
+  static const BytesValue& At(const uint8_t* slot_value) {
+    return *reinterpret_cast<const BytesValue*>(slot_value);
+  }
+  static size_t HeapBytes(size_t size) { return size <= kInlineMax ? 0 : (size + 15) / 16 * 16; }
+  char* heap() const { return reinterpret_cast<char*>(word); }
+  std::string_view view() const {
+    return {size <= kInlineMax ? reinterpret_cast<const char*>(&word) : heap(), size};
+  }
+};
+
+constexpr size_t RoundUpToWord(size_t size) {
+  return (size + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
+}
+
+}  // namespace
+
+void BatchInProcess::Begin(const RecordBatch& batch, std::span<const int> key_columns) {
+  WEIR_CHECK(batch_ == nullptr);
+  batch_ = &batch;
+  key_columns_ = key_columns;
+  ++number_;
+  loaded_ = false;
+}
+
+Status BatchInProcess::End() {
+  WEIR_CHECK(batch_ != nullptr);
+  batch_ = nullptr;
+  return error_;
+}
+
+const BatchKeys* BatchInProcess::keys(std::string_view table) {
+  if (batch_ == nullptr) {
+    Fail(FailedPreconditionError(Concat("keyed state '", table, "' was used outside a batch")));
+    return nullptr;
+  }
+  if (!loaded_) {
+    if (Status status = keys_.Load(*batch_, key_columns_); !status.ok()) {
+      Fail(std::move(status));
+      return nullptr;
+    }
+    loaded_ = true;
+  }
+  return &keys_;
+}
+
+void BatchInProcess::Fail(Status error) {
+  if (error_.ok()) error_ = std::move(error);
+}
+
+MemoryTable::MemoryTable(StateTableInfo info, size_t slot_width, int groups, BatchInProcess* batch)
+    : info_(std::move(info)), batch_(batch) {
+  groups_.reserve(groups);
+  for (int i = 0; i < groups; ++i) groups_.emplace_back(slot_width);
+}
+
+int64_t MemoryTable::bytes() const {
+  int64_t bytes = 0;
+  for (const KeyTable& table : groups_) bytes += table.bytes();
+  return bytes;
+}
+
+void MemoryTable::Write(int group, StateChunkWriter* writer) const {
+  const KeyTable& table = groups_[group];
+  writer->BeginTable(info_, static_cast<uint64_t>(table.size()),
+                     static_cast<size_t>(table.bytes()));
+  std::string key;
+  for (const uint8_t* value : table.SortedValues()) {
+    key.clear();
+    KeyTable::KeyOf(value).AppendBytes(&key);
+    writer->Add(key, Value(value));
+  }
+}
+
+void MemoryTable::Insert(int group, const TableKey& key, std::string_view value) {
+  SetValue(groups_[group].Insert(key), value);
+}
+
+template <typename Tables, typename Visit>
+void MemoryTable::ForEachRow(Tables& tables, const BatchKeys& keys, Visit visit) {
+  const int64_t rows = keys.rows();
+  for (int64_t row = 0; row < std::min(rows, kPrefetchRows); ++row) {
+    tables[keys.group(row)].Prefetch(keys.key(row));
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    if (const int64_t ahead = row + kPrefetchRows; ahead < rows) {
+      tables[keys.group(ahead)].Prefetch(keys.key(ahead));
+    }
+    visit(tables[keys.group(row)], row);
+  }
+}
+
+MemoryFixedTable::MemoryFixedTable(StateTableInfo info, int groups, BatchInProcess* batch)
+    : MemoryTable(info, RoundUpToWord(info.value_width), groups, batch), moved_(groups) {}
+
+Status MemoryFixedTable::Load(std::vector<uint8_t*>* values) {
+  const BatchKeys* keys = batch_->keys(info_.name);
+  if (keys == nullptr) return batch_->error();
+  values->resize(keys->rows());
+  uint8_t** out = values->data();
+  ForEachRow(groups_, *keys, [&](KeyTable& table, int64_t row) {
+    const TableKey& key = keys->key(row);
+    uint8_t* value = table.Find(key);
+    if (value == nullptr) [[unlikely]] {
+      const uint64_t version = table.version();
+      value = table.Insert(key);
+      const int group = keys->group(row);
+      if (table.version() != version && !moved_[group]) {
+        moved_[group] = true;
+        moved_groups_.push_back(group);
+      }
+    }
+    out[row] = value;
+  });
+  if (moved_groups_.empty()) return {};
+  // Rows in front of the one that made its table grow still point to the old slots.
+  for (int64_t row = 0; row < keys->rows(); ++row) {
+    const int group = keys->group(row);
+    if (moved_[group]) out[row] = groups_[group].Find(keys->key(row));
+  }
+  for (const int group : moved_groups_) moved_[group] = false;
+  moved_groups_.clear();
+  return {};
+}
+
+std::string_view MemoryFixedTable::Value(const uint8_t* slot_value) const {
+  return {reinterpret_cast<const char*>(slot_value), info_.value_width};
+}
+
+void MemoryFixedTable::SetValue(uint8_t* slot_value, std::string_view value) {
+  std::memcpy(slot_value, value.data(), value.size());
+}
+
+MemoryBytesTable::MemoryBytesTable(StateTableInfo info, int groups, BatchInProcess* batch)
+    : MemoryTable(std::move(info), sizeof(BytesValue), groups, batch) {}
+
+MemoryBytesTable::~MemoryBytesTable() {
+  for (const KeyTable& table : groups_) {
+    for (uint8_t* value : table.Values()) FreeValue(value);
+  }
+}
+
+const BatchKeys* MemoryBytesTable::KeysWith(int64_t row) const {
+  const BatchKeys* keys = batch_->keys(info_.name);
+  if (keys == nullptr) return nullptr;
+  if (row < 0 || row >= keys->rows()) {
+    batch_->Fail(OutOfRangeError(Concat("keyed state '", info_.name, "' was used with row ", row,
+                                        " in a batch of ", keys->rows(), " rows")));
+    return nullptr;
+  }
+  if (looked_up_ != batch_->number()) {
+    looked_up_ = batch_->number();
+    rows_.resize(keys->rows());
+    ForEachRow(groups_, *keys, [&](const KeyTable& table, int64_t at) {
+      rows_[at] = {table.Find(keys->key(at)), table.version()};
+    });
+  }
+  return keys;
+}
+
+uint8_t* MemoryBytesTable::Find(const BatchKeys& keys, int64_t row) const {
+  const KeyTable& table = groups_[keys.group(row)];
+  Row& found = rows_[row];
+  // A row of an equal key may have set a value since, or its table have grown.
+  if (found.slot_value == nullptr || found.version != table.version()) {
+    found = {table.Find(keys.key(row)), table.version()};
+  }
+  return found.slot_value;
+}
+
+bool MemoryBytesTable::Get(int64_t row, std::string_view* value) const {
+  const BatchKeys* keys = KeysWith(row);
+  if (keys == nullptr) return false;
+  const uint8_t* slot_value = Find(*keys, row);
+  if (slot_value == nullptr || BytesValue::At(slot_value).present == 0) return false;
+  *value = Value(slot_value);
+  return true;
+}
+
+void MemoryBytesTable::Set(int64_t row, std::string_view value) {
+  const BatchKeys* keys = KeysWith(row);
+  if (keys == nullptr) return;
+  if (value.size() > UINT32_MAX) {
+    batch_->Fail(OutOfRangeError(Concat("a value of ", value.size(), " bytes in keyed state '",
+                                        info_.name, "': at most ", UINT32_MAX, " are possible")));
+    return;
+  }
+  uint8_t* slot_value = Find(*keys, row);
+  if (slot_value == nullptr) {
+    KeyTable& table = groups_[keys->group(row)];
+    slot_value = table.Insert(keys->key(row), &replaced_);
+    rows_[row] = {slot_value, table.version()};
+  }
+  SetValue(slot_value, value);
+}
+
+void MemoryBytesTable::Clear(int64_t row) {
+  const BatchKeys* keys = KeysWith(row);
+  if (keys == nullptr) return;
+  uint8_t* slot_value = Find(*keys, row);
+  if (slot_value == nullptr || BytesValue::At(slot_value).present == 0) return;
+  FreeValue(slot_value);
+  BytesValue::At(slot_value) = {};
+  cleared_.push_back(row);
+}
+
+void MemoryBytesTable::EndBatch() {
+  if (!cleared_.empty()) {
+    const BatchKeys& keys = *batch_->keys(info_.name);
+    for (const int64_t row : cleared_) {
+      uint8_t* slot_value = Find(keys, row);
+      if (slot_value != nullptr && BytesValue::At(slot_value).present == 0) {
+        groups_[keys.group(row)].Erase(slot_value);
+      }
+    }
+    cleared_.clear();
+  }
+  replaced_.clear();
+}
+
+std::string_view MemoryBytesTable::Value(const uint8_t* slot_value) const {
+  return BytesValue::At(slot_value).view();
+}
+
+// `value` may be part of the value it replaces.
+void MemoryBytesTable::SetValue(uint8_t* slot_value, std::string_view value) {
+  BytesValue& slot = BytesValue::At(slot_value);
+  const size_t heap_bytes = BytesValue::HeapBytes(value.size());
+  BytesValue next = {0, static_cast<uint32_t>(value.size()), 1};
+  if (heap_bytes == 0) {
+    if (!value.empty()) std::memcpy(&next.word, value.data(), value.size());
+  } else if (heap_bytes == BytesValue::HeapBytes(slot.size)) {
+    std::memmove(slot.heap(), value.data(), value.size());
+    slot.size = next.size;
+    return;
+  } else {
+    char* heap = new char[heap_bytes];
+    std::memcpy(heap, value.data(), value.size());
+    next.word = reinterpret_cast<uint64_t>(heap);
+    heap_bytes_ += static_cast<int64_t>(heap_bytes);
+  }
+  FreeValue(slot_value);
+  slot = next;
+}
+
+void MemoryBytesTable::FreeValue(uint8_t* slot_value) {
+  const BytesValue& slot = BytesValue::At(slot_value);
+  const size_t heap_bytes = BytesValue::HeapBytes(slot.size);
+  if (heap_bytes == 0) return;
+  delete[] slot.heap();
+  heap_bytes_ -= static_cast<int64_t>(heap_bytes);
+}
+
+MemoryStateBackend::MemoryStateBackend(KeyGroupRange range, int max_parallelism)
+    : range_(range),
+      max_parallelism_(max_parallelism),
+      batch_(range, max_parallelism),
+      restored_(range.size()) {}
+
+StatusOr<KeyedBytes*> MemoryStateBackend::BytesTable(const std::string& name) {
+  const StateTableInfo info{name, StateTableKind::kBytes, 0, ""};
+  WEIR_RETURN_IF_ERROR(CheckTable(info));
+  return static_cast<KeyedBytes*>(static_cast<MemoryBytesTable*>(&Table(info)));
+}
+
+StatusOr<FixedTable*> MemoryStateBackend::AccumulatorTable(const std::string& name, int value_width,
+                                                           const std::string& layout) {
+  WEIR_CHECK(value_width > 0 && value_width <= static_cast<int>(kStateValueWidthMax));
+  const StateTableInfo info{name, StateTableKind::kFixed, static_cast<uint32_t>(value_width),
+                            layout};
+  WEIR_RETURN_IF_ERROR(CheckTable(info));
+  return static_cast<FixedTable*>(static_cast<MemoryFixedTable*>(&Table(info)));
+}
+
+// OK unless there is a table of the name that is another one.
+Status MemoryStateBackend::CheckTable(const StateTableInfo& info) const {
+  const auto found = tables_.find(info.name);
+  if (found == tables_.end() || found->second->info() == info) return {};
+  return FailedPreconditionError(Concat("keyed state '", info.name, "' does not fit: there is ",
+                                        found->second->info().Describe(), ", not ",
+                                        info.Describe()));
+}
+
+// REQUIRES: CheckTable.
+MemoryTable& MemoryStateBackend::Table(const StateTableInfo& info) {
+  std::unique_ptr<MemoryTable>& table = tables_[info.name];
+  if (table == nullptr) {
+    if (info.kind == StateTableKind::kBytes) {
+      table = std::make_unique<MemoryBytesTable>(info, range_.size(), &batch_);
+    } else {
+      table = std::make_unique<MemoryFixedTable>(info, range_.size(), &batch_);
+    }
+  }
+  return *table;
+}
+
+void MemoryStateBackend::BeginBatch(const RecordBatch& batch, std::span<const int> key_columns) {
+  batch_.Begin(batch, key_columns);
+}
+
+Status MemoryStateBackend::EndBatch() {
+  for (const auto& [name, table] : tables_) table->EndBatch();
+  return batch_.End();
+}
+
+StatusOr<std::vector<KeyGroupState>> MemoryStateBackend::Snapshot() {
+  WEIR_CHECK(!batch_.in_process());
+  if (!batch_.error().ok()) return batch_.error();
+  std::vector<KeyGroupState> chunks;
+  for (int group = 0; group < range_.size(); ++group) {
+    std::vector<const MemoryTable*> tables;
+    for (const auto& [name, table] : tables_) {
+      if (table->entries(group) > 0) tables.push_back(table.get());
+    }
+    if (tables.empty()) continue;
+    StateChunkWriter writer(range_.begin + group, max_parallelism_);
+    for (const MemoryTable* table : tables) table->Write(group, &writer);
+    chunks.push_back({range_.begin + group, writer.Finish()});
+  }
+  return chunks;
+}
+
+Status MemoryStateBackend::Restore(int key_group, std::string_view bytes) {
+  WEIR_CHECK(!batch_.in_process() && range_.Contains(key_group));
+  const int group = key_group - range_.begin;
+  WEIR_CHECK(!restored_[group]);
+  WEIR_ASSIGN_OR_RETURN(StateChunkReader chunk,
+                        StateChunkReader::Open(key_group, max_parallelism_, bytes));
+  for (StateChunkReader walk = chunk; walk.NextTable();) {
+    WEIR_RETURN_IF_ERROR(
+        CheckTable(walk.table()).WithContext(Concat("cannot restore key group ", key_group)));
+  }
+  restored_[group] = true;
+  std::string sized;
+  while (chunk.NextTable()) {
+    MemoryTable& table = Table(chunk.table());
+    std::string_view key;
+    std::string_view value;
+    while (chunk.NextEntry(&key, &value)) {
+      const uint32_t size = static_cast<uint32_t>(key.size());
+      sized.assign(reinterpret_cast<const char*>(&size), sizeof(size));
+      sized.append(key);
+      table.Insert(group, MakeTableKey(HashOfEncodedKey(key), sized.data()), value);
+    }
+  }
+  return {};
+}
+
+int64_t MemoryStateBackend::bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [name, table] : tables_) bytes += table->bytes();
+  return bytes;
+}
+
+}  // namespace weir

@@ -1,0 +1,150 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "worker/state/batch_keys.h"
+#include "worker/state/key_table.h"
+#include "worker/state/state_backend.h"
+#include "worker/state/state_format.h"
+
+namespace weir {
+
+// The batch in process as the tables of one backend see it. Thread: confined to the task's.
+class BatchInProcess {
+ public:
+  BatchInProcess(KeyGroupRange range, int max_parallelism) : keys_(range, max_parallelism) {}
+
+  void Begin(const RecordBatch& batch, std::span<const int> key_columns);
+  Status End();
+  bool in_process() const { return batch_ != nullptr; }
+  // Counts batches; 0 before the first.
+  uint64_t number() const { return number_; }
+
+  // The keys of the batch, made at the first call; nullptr after an error, which is remembered.
+  const BatchKeys* keys(std::string_view table);
+  void Fail(Status error);
+  // The first error; stays.
+  const Status& error() const { return error_; }
+
+ private:
+  const RecordBatch* batch_ = nullptr;
+  std::span<const int> key_columns_;
+  uint64_t number_ = 0;
+  bool loaded_ = false;
+  BatchKeys keys_;
+  Status error_;
+};
+
+// One named table of either kind: a KeyTable per key group.
+class MemoryTable {
+ public:
+  MemoryTable(StateTableInfo info, size_t slot_width, int groups, BatchInProcess* batch);
+  virtual ~MemoryTable() = default;
+  MemoryTable(const MemoryTable&) = delete;
+  MemoryTable& operator=(const MemoryTable&) = delete;
+
+  const StateTableInfo& info() const { return info_; }
+  int64_t entries(int group) const { return groups_[group].size(); }
+  virtual int64_t bytes() const;
+  // Writes the entries of a key group, in order.
+  void Write(int group, StateChunkWriter* writer) const;
+  // REQUIRES: the key is not there.
+  void Insert(int group, const TableKey& key, std::string_view value);
+  // The batch in process ends.
+  virtual void EndBatch() {}
+
+ protected:
+  virtual std::string_view Value(const uint8_t* slot_value) const = 0;
+  virtual void SetValue(uint8_t* slot_value, std::string_view value) = 0;
+  // Calls visit(table, row) for all rows, memory of the rows ahead being on its way.
+  template <typename Tables, typename Visit>
+  static void ForEachRow(Tables& tables, const BatchKeys& keys, Visit visit);
+
+  const StateTableInfo info_;
+  std::vector<KeyTable> groups_;
+  BatchInProcess* const batch_;
+};
+
+class MemoryFixedTable final : public MemoryTable, public FixedTable {
+ public:
+  MemoryFixedTable(StateTableInfo info, int groups, BatchInProcess* batch);
+
+  int value_width() const override { return static_cast<int>(info_.value_width); }
+  Status Load(std::vector<uint8_t*>* values) override;
+
+ private:
+  std::string_view Value(const uint8_t* slot_value) const override;
+  void SetValue(uint8_t* slot_value, std::string_view value) override;
+
+  std::vector<char> moved_;        // per group, whether it has grown in this Load
+  std::vector<int> moved_groups_;  // those that have
+};
+
+// Values of up to 8 bytes are in the slot, longer ones on the heap. A cleared key is taken out when
+// the batch ends.
+class MemoryBytesTable final : public MemoryTable, public KeyedBytes {
+ public:
+  MemoryBytesTable(StateTableInfo info, int groups, BatchInProcess* batch);
+  ~MemoryBytesTable() override;
+
+  bool Get(int64_t row, std::string_view* value) const override;
+  void Set(int64_t row, std::string_view value) override;
+  void Clear(int64_t row) override;
+  int64_t bytes() const override { return MemoryTable::bytes() + heap_bytes_; }
+  void EndBatch() override;
+
+ private:
+  struct Row {
+    uint8_t* slot_value;
+    uint64_t version;
+  };
+
+  // The keys of the batch, all looked up, if `row` is one of it; else nullptr, the error noted.
+  const BatchKeys* KeysWith(int64_t row) const;
+  uint8_t* Find(const BatchKeys& keys, int64_t row) const;
+  void FreeValue(uint8_t* slot_value);
+
+  std::string_view Value(const uint8_t* slot_value) const override;
+  void SetValue(uint8_t* slot_value, std::string_view value) override;
+
+  int64_t heap_bytes_ = 0;
+  // Of the batch in process.
+  mutable uint64_t looked_up_ = 0;         // number of the batch that rows_ is of
+  mutable std::vector<Row> rows_;          // where the keys were when last looked for
+  std::vector<int64_t> cleared_;           // rows whose key had a value that was cleared
+  std::vector<KeyTable::Slots> replaced_;  // so that values stay readable
+};
+
+// State in hash tables of this process. Owns its tables.
+class MemoryStateBackend final : public StateBackend {
+ public:
+  MemoryStateBackend(KeyGroupRange range, int max_parallelism);
+
+  KeyGroupRange range() const override { return range_; }
+  StatusOr<KeyedBytes*> BytesTable(const std::string& name) override;
+  StatusOr<FixedTable*> AccumulatorTable(const std::string& name, int value_width,
+                                         const std::string& layout) override;
+  void BeginBatch(const RecordBatch& batch, std::span<const int> key_columns) override;
+  Status EndBatch() override;
+  StatusOr<std::vector<KeyGroupState>> Snapshot() override;
+  Status Restore(int key_group, std::string_view bytes) override;
+  int64_t bytes() const override;
+
+ private:
+  Status CheckTable(const StateTableInfo& info) const;
+  MemoryTable& Table(const StateTableInfo& info);
+
+  const KeyGroupRange range_;
+  const int max_parallelism_;
+  BatchInProcess batch_;
+  std::map<std::string, std::unique_ptr<MemoryTable>> tables_;
+  std::vector<bool> restored_;
+};
+
+}  // namespace weir

@@ -1,0 +1,205 @@
+#include "worker/state/state_format.h"
+
+#include <xxhash.h>
+
+#include <cstring>
+#include <type_traits>
+
+#include "common/base/check.h"
+#include "common/base/concat.h"
+#include "common/record/key_group.h"
+
+namespace weir {
+namespace {
+
+constexpr std::string_view kMagic = "WKG1";
+constexpr size_t kChecksumBytes = sizeof(uint64_t);
+
+template <typename T>
+void Put(std::string* out, T value) {
+  static_assert(std::is_unsigned_v<T>);
+  char bytes[sizeof(T)];
+  for (size_t i = 0; i < sizeof(T); ++i) bytes[i] = static_cast<char>(value >> (8 * i));
+  out->append(bytes, sizeof(T));
+}
+
+void PutText(std::string* out, std::string_view text) {
+  WEIR_CHECK(text.size() <= UINT32_MAX);
+  Put<uint32_t>(out, static_cast<uint32_t>(text.size()));
+  out->append(text);
+}
+
+template <typename T>
+bool Take(std::string_view* in, T* value) {
+  if (in->size() < sizeof(T)) return false;
+  T result = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) {
+    result |= static_cast<T>(static_cast<T>(static_cast<uint8_t>((*in)[i])) << (8 * i));
+  }
+  in->remove_prefix(sizeof(T));
+  *value = result;
+  return true;
+}
+
+bool TakeBytes(std::string_view* in, size_t size, std::string_view* bytes) {
+  if (in->size() < size) return false;
+  *bytes = in->substr(0, size);
+  in->remove_prefix(size);
+  return true;
+}
+
+bool TakeText(std::string_view* in, std::string_view* text) {
+  uint32_t size = 0;
+  return Take(in, &size) && TakeBytes(in, size, text);
+}
+
+}  // namespace
+
+std::string StateTableInfo::Describe() const {
+  if (kind == StateTableKind::kBytes) return "a table of values of any size";
+  std::string text = Concat("a table of values of ", value_width, " bytes");
+  if (!layout.empty()) text += Concat(" (", layout, ")");
+  return text;
+}
+
+uint64_t HashOfEncodedKey(std::string_view key) { return XXH3_64bits(key.data(), key.size()); }
+
+StateChunkWriter::StateChunkWriter(int key_group, int max_parallelism) {
+  out_.append(kMagic);
+  Put<uint32_t>(&out_, static_cast<uint32_t>(key_group));
+  Put<uint32_t>(&out_, static_cast<uint32_t>(max_parallelism));
+}
+
+void StateChunkWriter::BeginTable(const StateTableInfo& info, uint64_t entries,
+                                  size_t bytes_expected) {
+  out_.reserve(out_.size() + bytes_expected);
+  Put<uint8_t>(&out_, static_cast<uint8_t>(info.kind));
+  Put<uint32_t>(&out_, info.value_width);
+  PutText(&out_, info.name);
+  PutText(&out_, info.layout);
+  Put<uint64_t>(&out_, entries);
+  fixed_ = info.kind == StateTableKind::kFixed;
+}
+
+void StateChunkWriter::Add(std::string_view key, std::string_view value) {
+  PutText(&out_, key);
+  if (fixed_) {
+    out_.append(value);
+  } else {
+    PutText(&out_, value);
+  }
+}
+
+std::string StateChunkWriter::Finish() {
+  Put<uint8_t>(&out_, 0);
+  Put<uint64_t>(&out_, XXH3_64bits(out_.data(), out_.size()));
+  return std::move(out_);
+}
+
+StatusOr<StateChunkReader> StateChunkReader::Open(int key_group, int max_parallelism,
+                                                  std::string_view bytes) {
+  auto damaged = [&](std::string_view what) {
+    return DataLossError(Concat("the state of key group ", key_group, " (", bytes.size(),
+                                " bytes) is damaged: ", what));
+  };
+  if (bytes.size() < kMagic.size() + kChecksumBytes || bytes.substr(0, kMagic.size()) != kMagic) {
+    return damaged("it does not begin as such");
+  }
+  std::string_view body = bytes.substr(0, bytes.size() - kChecksumBytes);
+  std::string_view trailer = bytes.substr(body.size());
+  uint64_t checksum = 0;
+  Take(&trailer, &checksum);
+  if (checksum != XXH3_64bits(body.data(), body.size())) {
+    return damaged("its checksum does not hold");
+  }
+  body.remove_prefix(kMagic.size());
+  uint32_t stored_key_group = 0;
+  uint32_t stored_max_parallelism = 0;
+  if (!Take(&body, &stored_key_group) || !Take(&body, &stored_max_parallelism)) {
+    return damaged("its head is cut");
+  }
+  if (stored_max_parallelism != static_cast<uint32_t>(max_parallelism)) {
+    return InvalidArgumentError(Concat("the state of key group ", key_group,
+                                       " was written with max_parallelism ", stored_max_parallelism,
+                                       " and cannot be read with ", max_parallelism,
+                                       ": it is fixed for the life of the state"));
+  }
+  if (stored_key_group != static_cast<uint32_t>(key_group)) {
+    return damaged(Concat("it is that of key group ", stored_key_group));
+  }
+  StateChunkReader walk(body);
+  if (const std::string_view problem = walk.Problem(key_group, max_parallelism); !problem.empty()) {
+    return damaged(problem);
+  }
+  return StateChunkReader(body);
+}
+
+// What is wrong with the tables, walking them to the end; empty: nothing.
+std::string_view StateChunkReader::Problem(int key_group, int max_parallelism) {
+  std::string last_name;
+  for (bool first = true;; first = false) {
+    if (rest_.empty()) return "it ends within its tables";
+    if (rest_[0] == 0) return rest_.size() == 1 ? "" : "bytes follow its end";
+    if (!TakeTable()) return "the head of a table is wrong";
+    if (!first && table_.name <= last_name) return "its tables are not in order";
+    last_name = table_.name;
+    uint64_t last_hash = 0;
+    std::string_view last_key;
+    for (uint64_t i = 0; i < entries_; ++i) {
+      std::string_view key;
+      std::string_view value;
+      if (!TakeEntry(&key, &value)) return "it ends within a table";
+      const uint64_t hash = HashOfEncodedKey(key);
+      if (KeyGroupOf(hash, max_parallelism) != key_group) return "a key is of another key group";
+      const uint64_t order = hash >> 2;
+      if (i > 0 && (order < last_hash || (order == last_hash && key <= last_key))) {
+        return "its keys are not in order";
+      }
+      last_hash = order;
+      last_key = key;
+    }
+  }
+}
+
+bool StateChunkReader::TakeTable() {
+  uint8_t kind = 0;
+  std::string_view name;
+  std::string_view layout;
+  if (!Take(&rest_, &kind) || !Take(&rest_, &table_.value_width) || !TakeText(&rest_, &name) ||
+      !TakeText(&rest_, &layout) || !Take(&rest_, &entries_)) {
+    return false;
+  }
+  table_.kind = static_cast<StateTableKind>(kind);
+  table_.name = name;
+  table_.layout = layout;
+  entries_left_ = entries_;
+  switch (table_.kind) {
+    case StateTableKind::kBytes:
+      return table_.value_width == 0;
+    case StateTableKind::kFixed:
+      return table_.value_width > 0 && table_.value_width <= kStateValueWidthMax;
+  }
+  return false;
+}
+
+bool StateChunkReader::TakeEntry(std::string_view* key, std::string_view* value) {
+  if (!TakeText(&rest_, key)) return false;
+  return table_.kind == StateTableKind::kFixed ? TakeBytes(&rest_, table_.value_width, value)
+                                               : TakeText(&rest_, value);
+}
+
+bool StateChunkReader::NextTable() {
+  std::string_view key;
+  std::string_view value;
+  while (NextEntry(&key, &value)) {
+  }
+  return rest_[0] != 0 && TakeTable();
+}
+
+bool StateChunkReader::NextEntry(std::string_view* key, std::string_view* value) {
+  if (entries_left_ == 0) return false;
+  --entries_left_;
+  return TakeEntry(key, value);
+}
+
+}  // namespace weir
