@@ -1,6 +1,5 @@
 #include "common/graph/config.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -512,38 +511,6 @@ StatusOr<double> Config::Number(std::string_view name, double absent) const {
 StatusOr<bool> Config::Bool(std::string_view name, bool absent) const {
   if (Given(value_, name) == nullptr) return absent;
   return Bool(name);
-}
-
-std::string NearestName(std::string_view name, const std::vector<std::string>& known) {
-  constexpr size_t kLengthMax = 100;
-  if (name.empty() || name.size() > kLengthMax) return "";
-  auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  std::string nearest;
-  // Near enough: a third of the letters may differ, one always.
-  size_t nearest_distance = std::max<size_t>(name.size() / 3, 1) + 1;
-  for (const std::string& candidate : known) {
-    // Edit distance with exchange of neighbours, letters of both cases alike.
-    const size_t n = candidate.size();
-    std::vector<size_t> before_last(n + 1), last(n + 1), row(n + 1);
-    for (size_t j = 0; j <= n; ++j) last[j] = j;
-    for (size_t i = 1; i <= name.size(); ++i) {
-      row[0] = i;
-      for (size_t j = 1; j <= n; ++j) {
-        const char a = lower(name[i - 1]), b = lower(candidate[j - 1]);
-        row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a == b ? 0 : 1)});
-        if (i > 1 && j > 1 && a == lower(candidate[j - 2]) && b == lower(name[i - 2])) {
-          row[j] = std::min(row[j], before_last[j - 2] + 1);
-        }
-      }
-      before_last.swap(last);
-      last.swap(row);
-    }
-    if (last[n] < nearest_distance) {
-      nearest_distance = last[n];
-      nearest = candidate;
-    }
-  }
-  return nearest;
 }
 
 }  // namespace weir

@@ -25,8 +25,7 @@ class Registry {
  public:
   static Registry& Global();
 
-  // A doubled type is a broken invariant for built-in ones; for a job library it is remembered and
-  // reported by TakeErrors.
+  // The first of a doubled type counts; the second is remembered and reported by TakeErrors.
   void AddOperator(std::string type, OperatorFactory factory);
   void AddSource(std::string type, SourceFactory factory);
   void AddSink(std::string type, SinkFactory factory);
