@@ -60,13 +60,6 @@ bool IsJsonNumber(std::string_view text) {
   return at == text.size();
 }
 
-// Whether a name looks the same in JSON.
-bool IsPlain(std::string_view name) {
-  return std::none_of(name.begin(), name.end(), [](char c) {
-    return c == '"' || c == '\\' || static_cast<uint8_t>(c) < 0x20;
-  });
-}
-
 class JsonDecoder : public TextDecoder {
  public:
   explicit JsonDecoder(SchemaPtr schema) : schema_(std::move(schema)) {
