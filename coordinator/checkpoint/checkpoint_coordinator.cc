@@ -294,8 +294,8 @@ void CheckpointCoordinator::Fail(CheckpointId checkpoint, const std::string& rea
   fail_asked_ = true;
   CheckpointAction action = MakeAction(CheckpointAction::Kind::kFailGeneration, CheckpointId());
   action.reason = Concat(failures_in_row_, failures_in_row_ == 1 ? " checkpoint" : " checkpoints",
-                         " in a row failed, ", *options_.checkpoint_tolerable_failures,
-                         " are tolerated; the last, ", checkpoint, ": ", reason);
+                         " in a row failed (tolerated: ", *options_.checkpoint_tolerable_failures,
+                         "); the last, ", checkpoint, ": ", reason);
   actions_.push_back(std::move(action));
 }
 
