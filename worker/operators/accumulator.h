@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/graph/builtin_configs.h"
+#include "common/record/record_batch.h"
+#include "worker/state/state_backend.h"
+
+namespace weir {
+
+// The rows that an accumulator takes in.
+struct AccumulatorInput {
+  const RecordBatch& batch;
+  std::span<uint8_t* const> values;  // of the keys of the rows, as FixedTable::Load gives them
+};
+
+// One aggregate over the values of a key: count, sum, min, max or avg. Its state is a part of the
+// value that all aggregates of a key share, or a table of its own for texts. Nulls add nothing.
+// Thread: the task's.
+class Accumulator {
+ public:
+  virtual ~Accumulator() = default;
+
+  // Takes in all rows. `results`, unless nullptr, becomes the aggregate as it is after each row.
+  // An overflow is a user error that says the sum which failed; `failed_row` is its row.
+  virtual Status Add(const AccumulatorInput& input, Column* results, int64_t* failed_row) = 0;
+  // The aggregate as it is now, for some of the rows.
+  virtual Column Results(const AccumulatorInput& input, std::span<const int32_t> rows) const = 0;
+};
+
+// The accumulators of one aggregate operator and the table they share.
+//
+// Value of a key, zeros when it is new, numbers little endian:
+//   a bit for each sum of integers, min and max that is not of texts, in the order of the config
+//     (bit 0 of byte 0 first): it has a value; padded to a multiple of 8 bytes; none: no byte
+//   then for each aggregate, in the order of the config:
+//     count                     int64
+//     sum of integers           int64
+//     sum of FLOAT64            the bits of the double, xor kNoSum; 0: no value yet
+//     avg of integers           int128 exact sum, int64 count
+//     avg of FLOAT64            double sum, int64 count
+//     min, max                  int64 (INT32, INT64, TIMESTAMP) or double
+//     min, max of STRING        nothing; in the bytes table "min(column)", "max(column)"
+struct Accumulators {
+  std::vector<std::unique_ptr<Accumulator>> list;
+  FixedTable* table = nullptr;
+};
+
+// REQUIRES: AggregateSchema has accepted the config for `input`.
+StatusOr<Accumulators> MakeAccumulators(const std::vector<Aggregate>& aggregates,
+                                        const Schema& input, StateBackend& state);
+
+}  // namespace weir

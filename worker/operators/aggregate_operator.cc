@@ -1,0 +1,153 @@
+#include "worker/operators/aggregate_operator.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "common/base/concat.h"
+#include "worker/operators/described_schema.h"
+#include "worker/operators/keyed_operator_context.h"
+
+namespace weir {
+namespace {
+
+constexpr size_t kShownKeyBytesMax = 64;
+
+// A value as messages show it.
+std::string Shown(const Column& column, int64_t row) {
+  if (column.IsNull(row)) return "null";
+  switch (column.type()) {
+    case Type::kBool:
+      return column.Bool(row) ? "true" : "false";
+    case Type::kInt32:
+      return Concat(column.Int32(row));
+    case Type::kInt64:
+    case Type::kTimestamp:
+      return Concat(column.Int64(row));
+    case Type::kFloat64:
+      return Concat(column.Float64(row));
+    case Type::kString:
+    case Type::kBytes: {
+      std::string_view text = column.Text(row);
+      const bool cut = text.size() > kShownKeyBytesMax;
+      // Not within a UTF-8 sequence.
+      size_t size = cut ? kShownKeyBytesMax : text.size();
+      while (cut && size > 0 && (static_cast<uint8_t>(text[size]) & 0xc0) == 0x80) --size;
+      return Concat("'", text.substr(0, size), cut ? "…'" : "'");
+    }
+  }
+  return "?";
+}
+
+StatusOr<std::vector<int>> ColumnsOf(const std::vector<std::string>& names, const Schema& schema) {
+  std::vector<int> columns;
+  for (const std::string& name : names) {
+    WEIR_ASSIGN_OR_RETURN(const int column, schema.Require(name));
+    columns.push_back(column);
+  }
+  return columns;
+}
+
+}  // namespace
+
+StatusOr<Schema> AggregateOperator::OutputSchema(const Config& config,
+                                                 const std::vector<Schema>& inputs) {
+  return DescribedSchema("aggregate", config, inputs);
+}
+
+Status AggregateOperator::Open(OperatorContext& context) {
+  auto* keyed = dynamic_cast<KeyedOperatorContext*>(&context);
+  if (keyed == nullptr) return InternalError("aggregate was opened without keyed state");
+  uid_ = context.uid();
+  schema_ = context.output_schema();
+  const Schema& input = *context.input_schema(0);
+  WEIR_RETURN_IF_ERROR(OutputSchema(context.config(), {input}).status());
+  WEIR_ASSIGN_OR_RETURN(config_, ParseAggregateConfig(context.config()));
+  WEIR_ASSIGN_OR_RETURN(key_columns_, ColumnsOf(config_.keys, input));
+  WEIR_ASSIGN_OR_RETURN(kept_columns_, ColumnsOf(config_.keep, input));
+  if (!std::ranges::is_permutation(key_columns_, context.key_columns(0))) {
+    return FailedPreconditionError(
+        Concat("aggregate '", uid_, "' has other keys than the HASH columns of the edge into it"));
+  }
+  WEIR_ASSIGN_OR_RETURN(accumulators_, MakeAccumulators(config_.aggregates, input, keyed->state()));
+  return {};
+}
+
+Status AggregateOperator::ProcessBatch(int, const RecordBatch& batch, Output& output) {
+  if (batch.rows() == 0) return {};
+  WEIR_RETURN_IF_ERROR(accumulators_.table->Load(&values_));
+  return config_.emit == AggregateEmit::kEveryRow ? EmitEveryRow(batch, output)
+                                                  : EmitChanged(batch, output);
+}
+
+Status AggregateOperator::EmitEveryRow(const RecordBatch& batch, Output& output) {
+  const AccumulatorInput input{batch, values_};
+  std::vector<Column> columns;
+  columns.reserve(schema_->size());
+  for (const int column : key_columns_) columns.push_back(batch.column(column));
+  for (const int column : kept_columns_) columns.push_back(batch.column(column));
+  for (const auto& accumulator : accumulators_.list) {
+    int64_t failed_row = 0;
+    const Status status = accumulator->Add(input, &columns.emplace_back(), &failed_row);
+    if (!status.ok()) return KeyError(status, batch, failed_row);
+  }
+  output.Emit(RecordBatch(schema_, batch.rows(), std::move(columns)));
+  return {};
+}
+
+Status AggregateOperator::EmitChanged(const RecordBatch& batch, Output& output) {
+  const AccumulatorInput input{batch, values_};
+  for (const auto& accumulator : accumulators_.list) {
+    int64_t failed_row = 0;
+    const Status status = accumulator->Add(input, nullptr, &failed_row);
+    if (!status.ok()) return KeyError(status, batch, failed_row);
+  }
+  FindFirstRows();
+  std::vector<Field> key_fields;
+  std::vector<Column> columns;
+  for (const int column : key_columns_) {
+    key_fields.push_back(batch.schema()->field(column));
+    columns.push_back(batch.column(column));
+  }
+  const RecordBatch keys = RecordBatch(std::make_shared<const Schema>(std::move(key_fields)),
+                                       batch.rows(), std::move(columns))
+                               .Select(first_rows_);
+  columns.clear();
+  columns.reserve(schema_->size());
+  for (int i = 0; i < keys.columns(); ++i) columns.push_back(keys.column(i));
+  for (const auto& accumulator : accumulators_.list) {
+    columns.push_back(accumulator->Results(input, first_rows_));
+  }
+  output.Emit(RecordBatch(schema_, keys.rows(), std::move(columns)));
+  return {};
+}
+
+// Rows of one key have one pointer.
+void AggregateOperator::FindFirstRows() {
+  first_rows_.clear();
+  const size_t capacity = std::bit_ceil(values_.size() * 2);
+  const int shift = 64 - std::countr_zero(capacity);
+  seen_.assign(capacity, -1);
+  for (size_t row = 0; row < values_.size(); ++row) {
+    const uint64_t mixed = reinterpret_cast<uint64_t>(values_[row]) * 0x9e3779b97f4a7c15;
+    size_t slot = mixed >> shift;
+    while (seen_[slot] >= 0 && values_[seen_[slot]] != values_[row]) {
+      slot = (slot + 1) & (capacity - 1);
+    }
+    if (seen_[slot] >= 0) continue;
+    seen_[slot] = static_cast<int32_t>(row);
+    first_rows_.push_back(static_cast<int32_t>(row));
+  }
+}
+
+Status AggregateOperator::KeyError(const Status& error, const RecordBatch& batch,
+                                   int64_t row) const {
+  std::string key;
+  for (size_t i = 0; i < key_columns_.size(); ++i) {
+    if (i > 0) key += ", ";
+    key += Concat(config_.keys[i], " = ", Shown(batch.column(key_columns_[i]), row));
+  }
+  return error.WithContext(Concat("aggregate '", uid_, "', key ", key));
+}
+
+}  // namespace weir
