@@ -2,6 +2,7 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -16,6 +17,7 @@ constexpr int64_t kSecondsPerDay = 86'400;
 constexpr int64_t kMicrosPerDay = kSecondsPerDay * kMicrosPerSecond;
 constexpr int kFractionDigitsMax = 6;
 constexpr int kLongYearDigits = 6;
+constexpr int64_t kExponentMax = 1'000'000'000;  // far beyond what the longest mantissa shifts
 
 constexpr std::string_view kNan = "NaN";
 constexpr std::string_view kInfinity = "Infinity";
@@ -28,6 +30,25 @@ bool ParseInteger(std::string_view text, T* value) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, *value);
   return error == std::errc() && stop == end;
+}
+
+// Whether a decimal number beyond the range of a double is too small rather than too large.
+// REQUIRES: a number that is not zero.
+bool IsBelowRange(std::string_view number) {
+  const size_t exponent_mark = std::min(number.find_first_of("eE"), number.size());
+  int64_t exponent = 0;
+  if (exponent_mark < number.size()) {
+    std::string_view digits = number.substr(exponent_mark + 1);
+    if (digits.starts_with('+')) digits.remove_prefix(1);
+    if (!ParseInteger(digits, &exponent) || exponent < -kExponentMax || exponent > kExponentMax) {
+      return digits.starts_with('-');
+    }
+  }
+  const std::string_view mantissa = number.substr(0, exponent_mark);
+  const int64_t point = static_cast<int64_t>(std::min(mantissa.find('.'), mantissa.size()));
+  const int64_t first = static_cast<int64_t>(mantissa.find_first_of("123456789"));
+  const int64_t power = first < point ? point - first - 1 : point - first;
+  return power + exponent < 0;
 }
 
 // Takes parts of a text from its front.
@@ -205,7 +226,10 @@ bool ParseFloat64(std::string_view text, double* value) {
   if (IsDigit(first) || first == '.') {
     const char* end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, *value);
-    return error == std::errc() && stop == end && std::isfinite(*value);
+    if (stop != end) return false;
+    if (error != std::errc::result_out_of_range) return error == std::errc();
+    *value = text[0] == '-' ? -0.0 : 0.0;
+    return IsBelowRange(text);
   }
   if (text == kNan) {
     *value = std::numeric_limits<double>::quiet_NaN();

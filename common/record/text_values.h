@@ -14,7 +14,7 @@ namespace weir {
 bool ParseBool(std::string_view text, bool* value);      // true, false
 bool ParseInt32(std::string_view text, int32_t* value);  // decimal digits, '-' in front or not
 bool ParseInt64(std::string_view text, int64_t* value);
-// A decimal number, "NaN", "Infinity", "-Infinity". Finite text beyond the range is refused.
+// A decimal number, "NaN", "Infinity", "-Infinity". A number too large is refused, one too small 0.
 bool ParseFloat64(std::string_view text, double* value);
 // `2013-01-01T10:00:00Z`, up to 6 fractional digits, `+hh:mm` or `-hh:mm` in place of Z, into
 // microseconds since the Unix epoch, UTC. Proleptic Gregorian calendar; years outside 0000 to 9999

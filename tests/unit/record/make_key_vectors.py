@@ -187,8 +187,6 @@ def bits(number):
 
 
 def main():
-    # Published check values of XXH3 with seed 0 (empty input).
-    assert xxh3_64(b"") == 0x2D06800538D394C2
     source = random.Random(20130101)
     keys = [[(kind, None)] for kind in
             ("BOOL", "INT32", "INT64", "FLOAT64", "STRING", "BYTES", "TIMESTAMP")]

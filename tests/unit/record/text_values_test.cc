@@ -72,12 +72,20 @@ TEST(TextValuesTest, ReadsFloats) {
     EXPECT_EQ(read, value) << text;
   }
   double value = 0;
+  for (const char* text : {"1e-400", "-2e-324", "0.00000000001e-320", "123e-9999999999999999999"}) {
+    value = 42;
+    EXPECT_TRUE(ParseFloat64(text, &value)) << text;
+    EXPECT_EQ(value, 0.0) << text;
+    EXPECT_EQ(std::signbit(value), text[0] == '-') << text;
+  }
   EXPECT_TRUE(ParseFloat64("-0", &value));
   EXPECT_TRUE(std::signbit(value));
   EXPECT_TRUE(ParseFloat64("NaN", &value));
   EXPECT_TRUE(std::isnan(value));
-  for (const char* text : {"", "-", "nan", "inf", "-inf", "-NaN", "infinity", "+1", "1,5", "1e999",
-                           "-1e999", "0x1p3", "1 ", " 1", "1e", "."}) {
+  for (const char* text : {"",       "-",        "nan",       "inf",      "-inf",
+                           "-NaN",   "infinity", "+1",        "1,5",      "1e999",
+                           "-1e999", "1e+999",   "0.001e312", "1000e306", "1e99999999999999999999",
+                           "0x1p3",  "1 ",       " 1",        "1e",       "."}) {
     EXPECT_FALSE(ParseFloat64(text, &value)) << text;
   }
 }
