@@ -2,6 +2,7 @@
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/stubs/logging.h>
 #include <xxhash.h>
 
 #include <cstdint>
@@ -73,6 +74,7 @@ StatusOr<Domain> Decode(std::string_view magic, std::string_view what, std::stri
   if (version != kVersion) {
     return damaged(Concat("version ", version, " is not known, only ", kVersion));
   }
+  google::protobuf::LogSilencer silencer;  // the error says it all
   Proto proto;
   if (!proto.ParseFromArray(bytes.data() + kHeaderBytes,
                             static_cast<int>(covered - kHeaderBytes))) {

@@ -62,7 +62,8 @@ Status FromGrpc(const grpc::Status& status, const std::string& address, const st
     case grpc::StatusCode::UNIMPLEMENTED:
       return Status(StatusCode::kFailedPrecondition, ErrorDomain::kExternal,
                     Concat(address, " does not know ", method,
-                           ": it is another version of Weir, or not Weir"));
+                           ": it is another version of Weir, or not Weir"))
+          .WithRetry(false);
     default: {
       // Of gRPC's long story only the end says why: "… to remote host: Connection refused".
       constexpr std::string_view kEnd = "remote host: ";
