@@ -212,8 +212,8 @@ class Validator {
 
   Status CheckInputsAndOutputs() {
     for (int v = 0; v < static_cast<int>(graph().vertices.size()); ++v) {
-      const TypeDescriptor* type = types_[v];
-      const VertexKind kind = type == nullptr ? VertexKind::kOperator : type->kind;
+      if (types_[v] == nullptr) continue;
+      const VertexKind kind = types_[v]->kind;
       const std::vector<int>& inputs = in_edges_[v];
       if (kind == VertexKind::kSource && !inputs.empty()) {
         return InvalidArgumentError(Concat(Place(graph().edges[inputs[0]]), ": '", vertex(v).uid,
@@ -225,6 +225,11 @@ class Validator {
                                            vertex(v).uid, "' is a sink (", vertex(v).type,
                                            "): nothing can follow it"));
       }
+    }
+    for (int v = 0; v < static_cast<int>(graph().vertices.size()); ++v) {
+      const TypeDescriptor* type = types_[v];
+      const VertexKind kind = type == nullptr ? VertexKind::kOperator : type->kind;
+      const std::vector<int>& inputs = in_edges_[v];
       if (kind != VertexKind::kSink && out_edges_[v].empty()) {
         return InvalidArgumentError(
             Concat(Place(vertex(v)), " (", vertex(v).type,
@@ -281,11 +286,13 @@ class Validator {
         break;
       }
     }
-    std::string cycle = vertex(v).uid;
-    for (size_t i = path.size(); i-- > 0;) {
-      cycle += " -> " + vertex(path[i]).uid;
-      if (path[i] == v) break;
-    }
+    // The cycle in the direction of the rows, from the vertex that was written first.
+    path.erase(path.begin(), std::find(path.begin(), path.end(), v));
+    std::reverse(path.begin(), path.end());
+    std::rotate(path.begin(), std::min_element(path.begin(), path.end()), path.end());
+    std::string cycle;
+    for (int member : path) cycle += vertex(member).uid + " -> ";
+    cycle += vertex(path[0]).uid;
     return InvalidArgumentError(
         Concat("the job has the cycle ", cycle, ": rows must flow one way, from sources to sinks"));
   }
