@@ -1,0 +1,22 @@
+#pragma once
+
+#include "common/base/clock.h"
+#include "common/base/random.h"
+#include "common/control/gateways.h"
+#include "common/storage/file_system.h"
+#include "common/threading/executor.h"
+
+namespace weir {
+
+// The world as the coordinator's actors see it: all of their effects, time and chance. Everything
+// outlives them and belongs to one executor (coord-loop, or the simulator).
+struct CoordinatorEnvironment {
+  Executor& executor;
+  Timers& timers;
+  FileSystem& files;
+  WorkerGateway& gateway;
+  const Clock& clock;
+  Random& random;
+};
+
+}  // namespace weir

@@ -1,0 +1,276 @@
+// How tasks end, output is settled, and the job comes to its end.
+#include <algorithm>
+
+#include "common/base/concat.h"
+#include "common/base/log.h"
+#include "common/graph/type_descriptor.h"
+#include "coordinator/job/effects.h"
+#include "coordinator/job/job_master.h"
+
+namespace weir {
+namespace {
+
+constexpr int64_t kRetryUs = 200'000;
+// First patience with a worker that settles; doubled with each attempt, for much output takes long.
+constexpr int64_t kSettleTimeoutUs = 2'000'000;
+constexpr int64_t kSettleTimeoutMaxUs = 60'000'000;
+
+}  // namespace
+
+std::vector<SettleRequest> JobMaster::MakeSettles(const JobRecord& record,
+                                                  const CheckpointManifest& manifest,
+                                                  Generation generation) const {
+  std::vector<SettleRequest> requests;
+  for (const JobVertex& vertex : record.graph.vertices) {
+    // Libraries bring operators, never sinks.
+    auto type = BuiltinTypes().find(vertex.type);
+    if (type == BuiltinTypes().end() || type->second.kind != VertexKind::kSink) continue;
+    SettleRequest request;
+    request.coordinator = office_.number;
+    request.job = record.id;
+    request.generation = generation;
+    request.vertex = vertex;
+    request.job_name = record.graph.name;
+    request.library_path = JobRegistry::LibraryPath(directory_, record_.graph.library_sha256);
+    for (const OperatorSnapshot& snapshot : manifest.snapshots) {
+      if (snapshot.uid != vertex.uid) continue;
+      request.committables.insert(request.committables.end(), snapshot.committables.begin(),
+                                  snapshot.committables.end());
+    }
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+Co<void> JobMaster::EndTasksAt(WorkerName name, EndTasksRequest request, int64_t until_us,
+                               std::shared_ptr<Gather> gather) {
+  while (true) {
+    const WorkerInfo* found = office_.workers.Find(name);
+    if (found == nullptr) {
+      may_have_tasks_.erase(name);
+      break;
+    }
+    const WorkerInfo worker = *found;
+    int64_t left_us = until_us - environment_.clock.MonotonicMicros();
+    if (left_us <= 0) {
+      log::Warning(Tag(), " worker ", name, " has not ended its tasks in time: going on without");
+      unresponsive_.insert(name);
+      break;
+    }
+    Status status = co_await EndTasksOn(environment_, worker, request, left_us);
+    if (status.ok() || status.code() == StatusCode::kStale) {
+      // Unless it has got tasks of a newer generation meanwhile.
+      if (request.generation >= generation() || !run_.workers.contains(name)) {
+        may_have_tasks_.erase(name);
+      }
+      unresponsive_.erase(name);
+      break;
+    }
+    left_us = until_us - environment_.clock.MonotonicMicros();
+    if (left_us > 0) co_await Sleep(environment_.timers, std::min(kRetryUs, left_us));
+  }
+  --gather->open;
+  gather->changed.Notify();
+}
+
+// Ends tasks up to and including that generation wherever there may be some; waits kEndTasksUs.
+Co<void> JobMaster::EndTasksEverywhere(Generation up_to, bool finish) {
+  std::set<WorkerName> names = may_have_tasks_;
+  if (all_may_have_tasks_) {
+    for (const WorkerName& name : office_.workers.Names()) names.insert(name);
+  }
+  all_may_have_tasks_ = false;
+  std::shared_ptr<Gather> gather = std::make_shared<Gather>();
+  gather->open = static_cast<int>(names.size());
+  EndTasksRequest request{record_.id, up_to, finish};
+  int64_t until_us = environment_.clock.MonotonicMicros() + kEndTasksUs;
+  for (const WorkerName& name : names) {
+    job_scope_.Spawn(EndTasksAt(name, request, until_us, gather));
+  }
+  while (gather->open > 0) co_await gather->changed.Wait();
+}
+
+// On any worker, again and again, until one of them has done it. False: given up by force.
+Co<bool> JobMaster::SettleVertex(SettleRequest request) {
+  int64_t timeout_us = kSettleTimeoutUs;
+  size_t attempt = 0;
+  while (true) {
+    std::vector<WorkerName> names = office_.workers.Names();
+    // Those that did not end their tasks in time may not answer this either.
+    std::stable_partition(names.begin(), names.end(),
+                          [&](const WorkerName& name) { return !unresponsive_.contains(name); });
+    if (names.empty()) {
+      if (force_) co_return false;
+      waiting_for_ = Concat("a worker to settle the output of ", request.vertex.uid);
+    } else {
+      const WorkerInfo worker = *office_.workers.Find(names[attempt++ % names.size()]);
+      SettleRequest copy = request;
+      Status status = co_await SettleOn(environment_, worker, std::move(copy), timeout_us);
+      if (status.ok()) {
+        unresponsive_.erase(worker.name);
+        co_return true;
+      }
+      if (force_ && attempt >= names.size()) co_return false;
+      timeout_us = std::min(timeout_us * 2, kSettleTimeoutMaxUs);
+      std::string waits = Concat("worker ", worker.name, " to settle the output of ",
+                                 request.vertex.uid, ": ", status.message());
+      if (waits != waiting_for_) Event(Concat("waits for ", waits));
+      waiting_for_ = std::move(waits);
+    }
+    co_await Sleep(environment_.timers, kRetryUs);
+  }
+}
+
+Co<void> JobMaster::CancelJob() {
+  driver_.log().ClaimIntent(LogEntry::Kind::kCancelling, CheckpointId(0), "cancelled by a user",
+                            environment_.clock.WallMicros());
+  Status driven = co_await Drive();
+  if (!driven.ok()) co_return;
+  cancelling_durable_ = true;
+  EnterState(JobState::kCancelling);
+  std::vector<DoneWith<std::vector<std::string>>> waiting = std::move(cancels_);
+  cancels_.clear();
+  for (auto& done : waiting) done(std::vector<std::string>());
+  co_await EndJob(JobState::kCanceled, "cancelled by a user");
+}
+
+Co<void> JobMaster::FailJob(std::string reason) {
+  driver_.log().ClaimIntent(LogEntry::Kind::kFailing, CheckpointId(0), reason,
+                            environment_.clock.WallMicros());
+  Status driven = co_await Drive();
+  if (!driven.ok()) co_return;
+  co_await EndJob(JobState::kFailed, std::move(reason));
+}
+
+// The intent (or the final checkpoint) is durable. Tasks, output, entry, then what is kept.
+Co<void> JobMaster::EndJob(JobState end, std::string reason) {
+  for (const WorkerName& worker : run_.workers) may_have_tasks_.insert(worker);
+  if (first_started_.value() > 0) {
+    waiting_for_ = "tasks to end";
+    co_await EndTasksEverywhere(generation(), end == JobState::kFinished);
+  }
+  office_.workers.Release(record_.id);
+  if (first_started_.value() > 0) {
+    bool settled = co_await SettleForEnd(end);
+    for (const std::string& left : left_behind_) Event(Concat("leaves behind: ", left));
+    if (!settled) log::Warning(Tag(), " ends without having settled all of its output");
+  }
+  waiting_for_.clear();
+  LogEntry::Kind kind = LogEntry::Kind::kFinished;
+  if (end == JobState::kCanceled) kind = LogEntry::Kind::kCanceled;
+  if (end == JobState::kFailed) kind = LogEntry::Kind::kFailed;
+  driver_.log().ClaimEnd(kind, reason, environment_.clock.WallMicros());
+  Status driven = co_await Drive();
+  if (!driven.ok()) co_return;
+  end_wall_us_ = environment_.clock.WallMicros();
+  EnterState(end);
+  co_await ApplyRetention();
+  AnswerCancels(end);
+}
+
+// Publishes what completed checkpoints list and aborts the rest. False: something is left behind.
+Co<bool> JobMaster::SettleForEnd(JobState end) {
+  CheckpointManifest manifest;
+  while (log().newest_completed()) {
+    Status loaded = co_await LoadRestore();
+    if (loaded.ok()) {
+      manifest = restore_.manifest;
+      break;
+    }
+    // What is listed is not known: nothing may be aborted. A failed job has nothing to wait for.
+    if (force_ || end == JobState::kFailed) {
+      left_behind_.push_back(Concat("output of ", log().newest_completed()->checkpoint,
+                                    " that may be unpublished: ", loaded.message()));
+      co_return false;
+    }
+    waiting_for_ = Concat("its newest checkpoint, to settle the output (--force goes on without): ",
+                          loaded.message());
+    co_await Sleep(environment_.timers, kRetryUs);
+  }
+  Generation above(generation().value() + 1);
+  std::vector<SettleRequest> requests = MakeSettles(record_, manifest, above);
+  bool all = true;
+  for (SettleRequest& request : requests) {
+    std::string uid = request.vertex.uid;
+    std::vector<Committable> committables = request.committables;
+    bool settled = co_await SettleVertex(std::move(request));
+    if (settled) continue;
+    all = false;
+    left_behind_.push_back(Concat(uid, ": hidden files of generations up to ", generation()));
+    for (const Committable& one : committables) {
+      left_behind_.push_back(Concat(uid, ": rows of checkpoint ", one.checkpoint, " subtask ",
+                                    one.subtask, " part ", one.part, " of generation ",
+                                    one.generation, ", completed and perhaps not published"));
+    }
+  }
+  co_return all;
+}
+
+// Deletes the checkpoints of an ended job, but for the newest where its options keep that.
+Co<void> JobMaster::ApplyRetention() {
+  bool keep = false;
+  if (state_ == JobState::kCanceled) keep = options_.checkpoint_on_cancel == Retention::kKeep;
+  if (state_ == JobState::kFailed) keep = options_.checkpoint_on_failure == Retention::kKeep;
+  std::string kept;
+  if (std::optional<CompletedCheckpoint> newest = NewestCompleted(); keep && newest) {
+    kept = CheckpointDirectoryName(newest->checkpoint, newest->generation);
+    retained_checkpoint_ = JoinPath(directory_, kept);
+  } else if (keep && !record_.restore_from.empty()) {
+    kept = "restored";
+    retained_checkpoint_ = record_.restore_from;
+  }
+  StatusOr<std::vector<FileInfo>> names = co_await ListDirectory(environment_.files, directory_);
+  if (!names.ok()) {
+    log::Warning(Tag(), " cannot delete its checkpoints: ", names.status().message());
+    co_return;
+  }
+  bool durable = log().phase() == CompletionLog::Phase::kEnded;
+  for (const FileInfo& info : *names) {
+    CheckpointId checkpoint;
+    Generation made;
+    bool ours =
+        info.name == "restored" || ParseCheckpointDirectoryName(info.name, &checkpoint, &made);
+    if (!ours || info.name == kept) continue;
+    Status removed;
+    if (!durable) {
+      // Another leader made the entry that ended the job; nobody may say that it is durable.
+      removed = co_await SyncLog(environment_.files, directory_);
+      durable = removed.ok();
+    }
+    if (durable) removed = co_await RemoveTree(environment_.files, JoinPath(directory_, info.name));
+    if (!removed.ok()) {
+      log::Warning(Tag(), " cannot remove ", directory_, "/", info.name, ": ", removed.message());
+    }
+  }
+}
+
+void JobMaster::AdoptEnd(const LogEntry& end) {
+  state_ = JobState::kFinished;
+  if (end.kind == LogEntry::Kind::kCanceled) state_ = JobState::kCanceled;
+  if (end.kind == LogEntry::Kind::kFailed) {
+    state_ = JobState::kFailed;
+    Failure failure;
+    failure.message = end.reason;
+    failure.wall_us = end.wall_us;
+    failure_ = std::move(failure);
+  }
+  end_wall_us_ = end.wall_us;
+}
+
+void JobMaster::AnswerCancels(JobState end) {
+  std::vector<DoneWith<std::vector<std::string>>> waiting = std::move(cancels_);
+  cancels_.clear();
+  std::vector<DoneWith<std::vector<std::string>>> forced = std::move(forced_);
+  forced_.clear();
+  if (end == JobState::kCanceled || !left_behind_.empty()) {
+    for (auto& done : forced) done(left_behind_);
+  } else {
+    waiting.insert(waiting.end(), forced.begin(), forced.end());
+  }
+  for (auto& done : waiting) {
+    done(FailedPreconditionError(
+        Concat("job ", record_.id, " (", name(), ") is ", ToString(end), " already")));
+  }
+}
+
+}  // namespace weir

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/storage/file_flows.h"
+#include "common/threading/co.h"
+#include "coordinator/checkpoint/completion_log.h"
+#include "coordinator/job/coordinator_environment.h"
+
+namespace weir {
+
+// Carries out what the completion log of one job asks for: `<job>/log/<term>/<number>`. Storage
+// errors are waited out and the same action is repeated, for an error is no answer; `trouble` is
+// told about each, and "" when it is over. Thread: confined to the executor. Invariant: one Drive
+// at a time. Must outlive its flows.
+//
+// What a crash may leave behind: `<number>.tmp-<unique>` in a term, which nobody reads.
+class LogDriver {
+ public:
+  LogDriver(CoordinatorEnvironment& environment, std::string job_directory, std::string owner,
+            std::function<void(const std::string&)> trouble);
+
+  CompletionLog& log() { return *log_; }
+  const CompletionLog& log() const { return *log_; }
+
+  // Until the log asks for nothing more: then its phase tells. An error: a name could not be made
+  // durable, so nobody may act on what storage shows; the leader ends.
+  Co<Status> Drive();
+
+  // Deletes what the log no longer needs; what fails is tried again with the next one.
+  Co<void> Prune(std::set<CheckpointId> retained);
+
+ private:
+  Co<Status> ListTerms();
+  Co<Status> MakeTerm(Term term);
+  Co<Status> ListTerm(Term term);
+  Co<Status> Claim(LogAction action);
+  std::string TermPath(Term term) const;
+  std::string EntryPath(Term term, uint64_t number) const;
+
+  CoordinatorEnvironment& environment_;
+  const std::string directory_;  // <job>/log
+  std::function<void(const std::string&)> trouble_;
+  std::unique_ptr<CompletionLog> log_;
+};
+
+// All entries that are still there, of all terms in order, without taking charge. For telling
+// whether the job has ended; not durable by themselves.
+Co<StatusOr<std::vector<NumberedEntry>>> ReadLog(FileSystem& files, std::string job_directory);
+
+// Makes all of them durable.
+Co<Status> SyncLog(FileSystem& files, std::string job_directory);
+
+}  // namespace weir
