@@ -126,7 +126,6 @@ class RowScanner {
       if (*special == '\n') ++lines_;
       if (*special != kQuote) continue;
       const char* behind = special + 1;
-      if (behind == end_ && !last_) return nullptr;
       if (behind < end_ && *behind == kQuote) {
         field->doubled_quotes = true;
         finder->Next();
@@ -135,7 +134,6 @@ class RowScanner {
       field->text = {start + 1, static_cast<size_t>(special - start - 1)};
       if (behind < end_ && *behind == '\r') {
         ++behind;
-        if (behind == end_ && !last_) return nullptr;
         if (behind < end_ && *behind != '\n') --behind;
       }
       if (behind < end_ && *behind != ',' && *behind != '\n') {
