@@ -102,7 +102,7 @@ MemoryFileSystem::MemoryFileSystem(Executor& executor, std::shared_ptr<Disk> dis
 MemoryFileSystem::~MemoryFileSystem() = default;
 
 void MemoryFileSystem::Crash() {
-  alive_ = std::make_shared<int>();
+  if (!killed()) alive_ = std::make_shared<int>();
   disk_->Crash();
 }
 
@@ -136,6 +136,7 @@ std::vector<std::string> MemoryFileSystem::Files(const std::string& path) const 
 template <typename T>
 void MemoryFileSystem::Submit(std::string_view operation, std::string path,
                               std::function<void(T)> done, std::function<T(Disk&)> action) {
+  if (killed()) return;
   executor_.Post([this, alive = std::weak_ptr<int>(alive_), operation, path = std::move(path),
                   done = std::move(done), action = std::move(action)] {
     if (alive.expired()) return;

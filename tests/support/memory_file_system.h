@@ -37,6 +37,10 @@ class MemoryFileSystem : public FileSystem {
 
   // Power loss: all that is not durable is gone from the disk; what is in flight is dropped.
   void Crash();
+  // Death of the process: the disk stays as it is; nothing that is in flight or asked for later is
+  // carried out or answered.
+  void Kill() { alive_ = nullptr; }
+  bool killed() const { return alive_ == nullptr; }
 
   // Directly and at once, for arranging and looking, durable. Parents are made as needed.
   void PutFile(const std::string& path, std::string bytes);
@@ -69,7 +73,7 @@ class MemoryFileSystem : public FileSystem {
 
   Executor& executor_;
   std::shared_ptr<Disk> disk_;
-  std::shared_ptr<int> alive_;  // replaced by Crash, gone with this
+  std::shared_ptr<int> alive_;  // replaced by Crash, gone with Kill and with this
   Hook before_;
   Hook after_;
   int64_t operations_ = 0;

@@ -1,0 +1,521 @@
+// What every Sink with its Committer owes (common/operator/sink.h): rows are seen once their
+// checkpoint completed and not before, each once, whatever single operation or pair of operations
+// a process dies or a machine loses power at.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <sstream>
+
+#include "common/base/concat.h"
+#include "common/record/batch_builder.h"
+#include "tests/support/connector_contexts.h"
+#include "tests/support/manual_executor.h"
+#include "tests/support/memory_file_system.h"
+#include "worker/connectors/files/files_committer.h"
+#include "worker/connectors/files/files_sink.h"
+
+namespace weir {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+struct Kind {
+  std::string name;
+  Config config;
+  std::function<std::unique_ptr<Sink>()> make_sink;
+  std::function<std::unique_ptr<Committer>()> make_committer;
+  // Ids of the rows that a reader of the output sees, in order of file and line.
+  std::function<std::vector<int64_t>(const MemoryFileSystem&)> visible;
+  // Names of what the sink has left that nobody should see.
+  std::function<std::vector<std::string>(const MemoryFileSystem&)> hidden;
+};
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+Kind FilesKind(std::string name, Config config, std::string first_line, std::string before_id) {
+  Kind kind;
+  kind.name = std::move(name);
+  kind.config = std::move(config);
+  kind.make_sink = [] { return std::make_unique<FilesSink>(); };
+  kind.make_committer = [] { return std::make_unique<FilesCommitter>(); };
+  kind.visible = [first_line, before_id](const MemoryFileSystem& files) {
+    std::vector<int64_t> ids;
+    for (const std::string& path : files.Files("/out")) {
+      if (path.starts_with("/out/.")) continue;
+      std::vector<std::string> lines = Lines(files.Bytes(path));
+      if (!first_line.empty()) {
+        EXPECT_EQ(lines.at(0), first_line);
+        lines.erase(lines.begin());
+      }
+      EXPECT_FALSE(lines.empty()) << path;  // no rows, no file
+      for (const std::string& line : lines) {
+        EXPECT_EQ(line.substr(0, before_id.size()), before_id);
+        ids.push_back(std::stoll(line.substr(before_id.size())));
+      }
+    }
+    return ids;
+  };
+  kind.hidden = [](const MemoryFileSystem& files) {
+    std::vector<std::string> names;
+    for (const std::string& path : files.Files("/out")) {
+      if (path.starts_with("/out/.") && path != "/out/.weir-sink") names.push_back(path);
+    }
+    return names;
+  };
+  return kind;
+}
+
+std::vector<Kind> Kinds() {
+  return {FilesKind("files_csv", Config{{"path", "/out"}, {"format", "csv"}}, "id", ""),
+          FilesKind("files_json", Config{{"path", "/out"}, {"format", "json"}}, "", "{\"id\":"),
+          // Every batch makes a part of its own.
+          FilesKind("files_many_parts",
+                    Config{{"path", "/out"}, {"format", "csv"}, {"part_size_max", "1"}}, "id", "")};
+}
+
+Schema IdSchema() { return Schema({{"id", Type::kInt64}}); }
+
+RecordBatch Rows(int64_t begin, int64_t end) {
+  BatchBuilder builder(std::make_shared<Schema>(IdSchema()));
+  for (int64_t id = begin; id < end; ++id) builder.column(0).AppendInt64(id);
+  return builder.Finish();
+}
+
+// One generation of one sink subtask in a process of its own.
+class Process {
+ public:
+  Process(const Kind& kind, uint64_t generation,
+          std::shared_ptr<MemoryFileSystem::Disk> disk = nullptr)
+      : files(executor, std::move(disk)),
+        context(executor, files, kind.config, IdSchema(), Generation(generation)),
+        committer_context(executor, files, kind.config),
+        sink(kind.make_sink()),
+        committer(kind.make_committer()) {
+    committer->Open(committer_context);
+  }
+
+  // Each returns no value when the process died meanwhile.
+  std::optional<Status> Open() {
+    return Wait<Status>([&](auto done) { sink->Open(context, done); });
+  }
+  std::optional<StatusOr<std::vector<Committable>>> Prepare(uint64_t checkpoint) {
+    return Wait<StatusOr<std::vector<Committable>>>(
+        [&](auto done) { sink->Prepare(CheckpointId(checkpoint), done); });
+  }
+  std::optional<Status> Publish(uint64_t checkpoint) {
+    return Wait<Status>([&](auto done) { sink->Publish(CheckpointId(checkpoint), done); });
+  }
+  std::optional<Status> Commit(std::vector<Committable> committables) {
+    return Wait<Status>([&](auto done) { committer->Commit(committables, done); });
+  }
+  std::optional<Status> AbortOthers(uint64_t generation, std::vector<Committable> listed) {
+    return Wait<Status>(
+        [&](auto done) { committer->AbortOthers(Generation(generation), listed, done); });
+  }
+  template <typename T>
+  std::optional<T> Wait(std::function<void(std::function<void(T)>)> start) {
+    auto answer = std::make_shared<std::optional<T>>();
+    start([answer](T value) { answer->emplace(std::move(value)); });
+    executor.RunUntil([&] { return answer->has_value() || files.killed(); }, 20'000'000);
+    if (files.killed()) return std::nullopt;
+    EXPECT_TRUE(answer->has_value()) << "no answer";
+    return *answer;
+  }
+
+  ManualExecutor executor;
+  MemoryFileSystem files;
+  FakeSinkContext context;
+  FakeCommitterContext committer_context;
+  std::unique_ptr<Sink> sink;
+  std::unique_ptr<Committer> committer;
+};
+
+class SinkContract : public testing::TestWithParam<Kind> {
+ protected:
+  std::vector<int64_t> Visible(Process& process) { return GetParam().visible(process.files); }
+};
+
+#define ASSERT_SAYS_OK(answer)                         \
+  do {                                                 \
+    auto answer_ = (answer);                           \
+    ASSERT_TRUE(answer_.has_value());                  \
+    ASSERT_TRUE(answer_->ok()) << answer_->ToString(); \
+  } while (false)
+
+TEST_P(SinkContract, RowsAreSeenWhenTheirCheckpointIsPublishedAndNotBefore) {
+  Process process(GetParam(), 1);
+  ASSERT_SAYS_OK(process.Open());
+  ASSERT_TRUE(process.sink->Write(Rows(0, 3)).ok());
+  process.executor.RunAll();
+  EXPECT_THAT(Visible(process), IsEmpty());
+  auto prepared = process.Prepare(1);
+  ASSERT_TRUE(prepared->ok());
+  EXPECT_FALSE((*prepared)->empty());
+  EXPECT_THAT(Visible(process), IsEmpty());
+  ASSERT_TRUE(process.sink->Write(Rows(3, 5)).ok());
+  process.executor.RunAll();
+  ASSERT_SAYS_OK(process.Publish(1));
+  EXPECT_THAT(Visible(process), ElementsAre(0, 1, 2));
+  process.executor.Advance(60'000'000);
+  EXPECT_THAT(Visible(process), ElementsAre(0, 1, 2));
+}
+
+TEST_P(SinkContract, NoRowsNoCommittables) {
+  Process process(GetParam(), 1);
+  ASSERT_SAYS_OK(process.Open());
+  auto prepared = process.Prepare(1);
+  ASSERT_TRUE(prepared->ok());
+  EXPECT_THAT(**prepared, IsEmpty());
+  ASSERT_SAYS_OK(process.Publish(1));
+  EXPECT_THAT(Visible(process), IsEmpty());
+  EXPECT_THAT(GetParam().hidden(process.files), IsEmpty());
+}
+
+TEST_P(SinkContract, CommittablesNameTheirIdentityInFull) {
+  Process process(GetParam(), 7);
+  process.context.subtask_ = 3;
+  process.context.parallelism_ = 4;
+  ASSERT_SAYS_OK(process.Open());
+  ASSERT_TRUE(process.sink->Write(Rows(0, 2)).ok());
+  auto prepared = process.Prepare(21);
+  ASSERT_TRUE(prepared->ok());
+  ASSERT_EQ((*prepared)->size(), 1u);
+  const Committable& committable = (**prepared)[0];
+  EXPECT_EQ(committable.uid, "out");
+  EXPECT_EQ(committable.subtask, 3);
+  EXPECT_EQ(committable.generation, Generation(7));
+  EXPECT_EQ(committable.checkpoint, CheckpointId(21));
+  EXPECT_EQ(committable.part, 0);
+}
+
+TEST_P(SinkContract, PublishingTwiceOrLateChangesNothing) {
+  Process process(GetParam(), 1);
+  ASSERT_SAYS_OK(process.Open());
+  for (uint64_t checkpoint : {1, 2, 3}) {
+    ASSERT_TRUE(process.sink->Write(Rows(checkpoint * 10, checkpoint * 10 + 2)).ok());
+    ASSERT_TRUE(process.Prepare(checkpoint)->ok());
+  }
+  ASSERT_SAYS_OK(process.Publish(2));  // covers 1
+  EXPECT_THAT(Visible(process), ElementsAre(10, 11, 20, 21));
+  ASSERT_SAYS_OK(process.Publish(2));
+  ASSERT_SAYS_OK(process.Publish(1));
+  EXPECT_THAT(Visible(process), ElementsAre(10, 11, 20, 21));
+  ASSERT_SAYS_OK(process.Publish(3));
+  EXPECT_THAT(Visible(process), ElementsAre(10, 11, 20, 21, 30, 31));
+}
+
+TEST_P(SinkContract, CallsMayOverlap) {
+  Process process(GetParam(), 1);
+  ASSERT_SAYS_OK(process.Open());
+  std::vector<std::string> order;
+  auto prepare = [&](uint64_t checkpoint) {
+    process.sink->Prepare(CheckpointId(checkpoint), [&, checkpoint](auto answer) {
+      ASSERT_TRUE(answer.ok());
+      order.push_back(Concat("prepared ", checkpoint, " with ", answer->size()));
+      process.sink->Publish(CheckpointId(checkpoint), [&, checkpoint](Status status) {
+        ASSERT_TRUE(status.ok());
+        order.push_back(Concat("published ", checkpoint));
+      });
+    });
+  };
+  ASSERT_TRUE(process.sink->Write(Rows(0, 1)).ok());
+  prepare(1);
+  ASSERT_TRUE(process.sink->Write(Rows(1, 2)).ok());  // at once
+  prepare(2);
+  ASSERT_TRUE(process.sink->Write(Rows(2, 3)).ok());
+  process.executor.RunAll();
+  EXPECT_EQ(order.size(), 4u);
+  EXPECT_EQ(order[0], "prepared 1 with 1");
+  EXPECT_THAT(Visible(process), ElementsAre(0, 1));
+}
+
+TEST_P(SinkContract, RowsOfAnAbortedCheckpointAreListedAgainUntilPublished) {
+  Process process(GetParam(), 1);
+  ASSERT_SAYS_OK(process.Open());
+  ASSERT_TRUE(process.sink->Write(Rows(0, 2)).ok());
+  ASSERT_EQ((*process.Prepare(1))->size(), 1u);
+  process.sink->OnAborted(CheckpointId(1));
+  EXPECT_THAT(Visible(process), IsEmpty());
+  auto second = process.Prepare(2);
+  ASSERT_EQ((*second)->size(), 1u);  // no new rows, yet those of 1
+  EXPECT_EQ((**second)[0].checkpoint, CheckpointId(1));
+  ASSERT_TRUE(process.sink->Write(Rows(2, 4)).ok());
+  ASSERT_EQ((*process.Prepare(3))->size(), 2u);
+  ASSERT_SAYS_OK(process.Publish(3));
+  EXPECT_THAT(Visible(process), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ((*process.Prepare(4))->size(), 0u);
+  EXPECT_THAT(GetParam().hidden(process.files), IsEmpty());
+}
+
+TEST_P(SinkContract, CommittingAgainGivesTheSameNamesAndBytes) {
+  Process process(GetParam(), 1);
+  ASSERT_SAYS_OK(process.Open());
+  ASSERT_TRUE(process.sink->Write(Rows(0, 2)).ok());
+  std::vector<Committable> listed = **process.Prepare(1);
+  ASSERT_SAYS_OK(process.Commit(listed));
+  std::vector<std::string> names = process.files.Files("/out");
+  std::string bytes = process.files.Bytes(names.back());
+  ASSERT_SAYS_OK(process.Commit(listed));
+  ASSERT_SAYS_OK(process.Publish(1));
+  EXPECT_EQ(process.files.Files("/out"), names);
+  EXPECT_EQ(process.files.Bytes(names.back()), bytes);
+}
+
+TEST_P(SinkContract, TwoCommittersAtOnceAgree) {
+  Process process(GetParam(), 1);
+  ASSERT_SAYS_OK(process.Open());
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(process.sink->Write(Rows(i, i + 1)).ok());
+    ASSERT_TRUE(process.Prepare(1 + i)->ok());
+  }
+  std::vector<Committable> listed = **process.Prepare(5);
+  FakeCommitterContext other_context(process.executor, process.files, GetParam().config);
+  std::unique_ptr<Committer> other = GetParam().make_committer();
+  other->Open(other_context);
+  int answers = 0;
+  auto count = [&](Status status) {
+    EXPECT_TRUE(status.ok()) << status;
+    ++answers;
+  };
+  process.committer->Commit(listed, count);
+  other->Commit(listed, count);
+  process.executor.RunUntil([&] { return answers == 2; });
+  EXPECT_EQ(answers, 2);
+  EXPECT_THAT(Visible(process), ElementsAre(0, 1, 2, 3));
+}
+
+TEST_P(SinkContract, AbortOthersRemovesWhatOlderGenerationsLeftAndNothingElse) {
+  Process first(GetParam(), 1);
+  ASSERT_SAYS_OK(first.Open());
+  ASSERT_TRUE(first.sink->Write(Rows(0, 2)).ok());
+  std::vector<Committable> listed = **first.Prepare(1);
+  ASSERT_TRUE(first.sink->Write(Rows(2, 4)).ok());
+  ASSERT_TRUE(first.Prepare(2)->ok());
+  ASSERT_TRUE(first.sink->Write(Rows(4, 6)).ok());
+  first.executor.RunAll();
+
+  Process second(GetParam(), 2, first.files.disk());
+  second.files.PutFile("/out/.hidden-of-somebody", "x");
+  ASSERT_SAYS_OK(second.Open());
+  ASSERT_TRUE(second.sink->Write(Rows(100, 101)).ok());
+  ASSERT_TRUE(second.Prepare(3)->ok());
+  // Another job and another uid in the same place.
+  FakeCommitterContext other(second.executor, second.files, GetParam().config);
+  other.uid_ = "other";
+  auto other_committer = GetParam().make_committer();
+  other_committer->Open(other);
+  bool answered = false;
+  other_committer->AbortOthers(Generation(9), {}, [&](Status status) { answered = status.ok(); });
+  second.executor.RunAll();
+  EXPECT_TRUE(answered);
+
+  ASSERT_SAYS_OK(second.AbortOthers(2, listed));
+  ASSERT_SAYS_OK(second.AbortOthers(2, listed));
+  ASSERT_SAYS_OK(second.Commit(listed));
+  ASSERT_SAYS_OK(second.Publish(3));
+  EXPECT_THAT(Visible(second), testing::UnorderedElementsAre(0, 1, 100));
+  EXPECT_THAT(GetParam().hidden(second.files), ElementsAre("/out/.hidden-of-somebody"));
+}
+
+// A job in miniature: rows 0 … 11 in four segments, a checkpoint behind each; the second is
+// aborted. What completed is kept outside, as in a manifest. A process that dies is followed by
+// another generation, which settles, then writes again what is behind the completed checkpoint.
+class Job {
+ public:
+  explicit Job(const Kind& kind) : kind_(kind) {}
+
+  // Runs one generation, with `arrange` on its files. False when it died.
+  bool RunGeneration(std::function<void(Process&)> arrange) {
+    Process process(kind_, ++generation_, disk_);
+    disk_ = process.files.disk();
+    if (arrange) arrange(process);
+    return Drive(process);
+  }
+
+  void ExpectExactlyOnce() {
+    Process process(kind_, ++generation_, disk_);
+    std::vector<int64_t> ids = kind_.visible(process.files);
+    std::sort(ids.begin(), ids.end());
+    std::vector<int64_t> all(12);
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(ids, all);
+    EXPECT_THAT(kind_.hidden(process.files), IsEmpty());
+  }
+
+ private:
+  bool Drive(Process& process) {
+    auto ok = [&](auto answer) {
+      if (!answer.has_value()) return false;
+      if constexpr (requires { answer->status(); }) {
+        EXPECT_TRUE(answer->ok()) << answer->status();
+      } else {
+        EXPECT_TRUE(answer->ok()) << *answer;
+      }
+      return answer->ok();
+    };
+    if (!ok(process.Commit(listed_))) return false;
+    if (!ok(process.AbortOthers(generation_, listed_))) return false;
+    if (!ok(process.Open())) return false;
+    while (completed_rows_ < 12) {
+      int64_t rows = completed_rows_;
+      if (!process.sink->Write(Rows(rows, rows + 3)).ok()) return false;
+      rows += 3;
+      uint64_t checkpoint = ++last_checkpoint_;
+      auto prepared = process.Prepare(checkpoint);
+      if (!ok(prepared)) return false;
+      if (checkpoint == 2) {
+        process.sink->OnAborted(CheckpointId(checkpoint));
+        if (!process.sink->Write(Rows(rows, rows + 3)).ok()) return false;
+        rows += 3;
+        checkpoint = ++last_checkpoint_;
+        prepared = process.Prepare(checkpoint);
+        if (!ok(prepared)) return false;
+      }
+      // The commit point.
+      listed_ = **prepared;
+      completed_rows_ = rows;
+      if (!ok(process.Publish(checkpoint))) return false;
+    }
+    return true;
+  }
+
+  const Kind& kind_;
+  std::shared_ptr<MemoryFileSystem::Disk> disk_;
+  uint64_t generation_ = 0;
+  uint64_t last_checkpoint_ = 0;
+  int64_t completed_rows_ = 0;
+  std::vector<Committable> listed_;
+};
+
+enum class End { kKill, kPowerLoss };
+
+// The process ends before or after its operation number `at`. Sets *reached.
+std::function<void(Process&)> EndAt(End end, bool before, int64_t at, bool* reached) {
+  return [=](Process& process) {
+    MemoryFileSystem* files = &process.files;
+    auto hook = [=](std::string_view, const std::string&) {
+      if (files->operations() == at) {
+        *reached = true;
+        if (end == End::kPowerLoss) files->Crash();
+        files->Kill();
+      }
+      return Status();
+    };
+    before ? files->set_before(hook) : files->set_after(hook);
+  };
+}
+
+TEST_P(SinkContract, NothingIsLostOrDoubledWhereverAProcessEnds) {
+  for (End end : {End::kKill, End::kPowerLoss}) {
+    for (bool before : {true, false}) {
+      for (int64_t at = 1;; ++at) {
+        SCOPED_TRACE(Concat(end == End::kKill ? "killed " : "power lost ",
+                            before ? "before " : "after ", "operation ", at));
+        Job job(GetParam());
+        bool reached = false;
+        bool done = job.RunGeneration(EndAt(end, before, at, &reached));
+        if (!done) {
+          ASSERT_TRUE(reached);
+          ASSERT_TRUE(job.RunGeneration({}));
+        }
+        job.ExpectExactlyOnce();
+        if (HasFailure()) return;
+        if (!reached) break;
+        ASSERT_LT(at, 1000);
+      }
+    }
+  }
+}
+
+TEST_P(SinkContract, NorWhenTheNextProcessEndsAsWell) {
+  for (End end : {End::kKill, End::kPowerLoss}) {
+    bool first_reached = true;
+    for (int64_t first = 1; first_reached; ++first) {
+      bool second_reached = true;
+      for (int64_t second = 1; second_reached; ++second) {
+        SCOPED_TRACE(Concat("ended at operation ", first, ", then at ", second));
+        Job job(GetParam());
+        first_reached = second_reached = false;
+        bool before = (first + second) % 2 == 0;
+        if (!job.RunGeneration(EndAt(end, before, first, &first_reached)) &&
+            !job.RunGeneration(EndAt(end, !before, second, &second_reached))) {
+          ASSERT_TRUE(job.RunGeneration({}));
+        }
+        job.ExpectExactlyOnce();
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(SinkContract, APublicationThatFailsIsTriedAgainUntilItHeals) {
+  Process process(GetParam(), 1);
+  ASSERT_SAYS_OK(process.Open());
+  ASSERT_TRUE(process.sink->Write(Rows(0, 2)).ok());
+  ASSERT_TRUE(process.Prepare(1)->ok());
+  bool broken = true;
+  int64_t tries = 0;
+  process.files.set_before([&](std::string_view, const std::string&) {
+    if (broken) ++tries;
+    return broken ? UnavailableError("the disk is away") : Status();
+  });
+  bool published = false;
+  process.sink->Publish(CheckpointId(1), [&](Status status) { published = status.ok(); });
+  process.executor.Advance(60'000'000);
+  EXPECT_FALSE(published);
+  // 0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3 s, then every 5 s.
+  EXPECT_GE(tries, 15);
+  EXPECT_LE(tries, 20);
+  EXPECT_TRUE(process.context.failed_.ok());
+  broken = false;
+  process.executor.Advance(5'000'000);
+  EXPECT_TRUE(published);
+  EXPECT_THAT(Visible(process), ElementsAre(0, 1));
+}
+
+TEST_P(SinkContract, AFailedWriteOrSyncFailsTheGeneration) {
+  for (std::string_view broken : {"create", "sync", "sync_directory"}) {
+    SCOPED_TRACE(broken);
+    Process process(GetParam(), 1);
+    ASSERT_SAYS_OK(process.Open());
+    process.files.set_before([broken](std::string_view operation, const std::string& path) {
+      return operation == broken ? UnavailableError(Concat("cannot ", operation, " ", path))
+                                 : Status();
+    });
+    ASSERT_TRUE(process.sink->Write(Rows(0, 2)).ok());
+    auto prepared = process.Prepare(1);
+    ASSERT_TRUE(prepared.has_value());
+    EXPECT_FALSE(prepared->ok());
+    EXPECT_THAT(process.context.failed_.message(), testing::HasSubstr("/out"));
+    EXPECT_FALSE(process.sink->Write(Rows(2, 3)).ok());
+  }
+}
+
+TEST_P(SinkContract, ClosedWithRequestsUnderWay) {
+  Process process(GetParam(), 1);
+  ASSERT_SAYS_OK(process.Open());
+  ASSERT_TRUE(process.sink->Write(Rows(0, 2)).ok());
+  bool answered = false;
+  process.sink->Prepare(CheckpointId(1), [&](auto) { answered = true; });
+  process.sink->Close();
+  process.executor.RunAll();
+  EXPECT_FALSE(answered);
+  EXPECT_THAT(Visible(process), IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SinkContract, testing::ValuesIn(Kinds()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace weir

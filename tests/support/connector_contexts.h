@@ -1,0 +1,145 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/operator/operator.h"
+#include "common/operator/sink.h"
+#include "common/operator/source.h"
+#include "tests/support/manual_executor.h"
+
+namespace weir {
+
+// What a connector under test is told about itself: plain members that the test sets.
+// Thread: confined to the test.
+class FakeSourceContext : public SourceContext {
+ public:
+  FakeSourceContext(ManualExecutor& executor, FileSystem& files, Config config, Schema schema,
+                    int subtask, int parallelism)
+      : executor_(executor),
+        files_(files),
+        config_(std::move(config)),
+        schema_(std::make_shared<Schema>(std::move(schema))),
+        subtask_(subtask),
+        parallelism_(parallelism) {}
+
+  const Config& config() const override { return config_; }
+  const JobOptions& options() const override { return options_; }
+  const std::string& uid() const override { return uid_; }
+  int subtask() const override { return subtask_; }
+  int parallelism() const override { return parallelism_; }
+  const SchemaPtr& output_schema() const override { return schema_; }
+  FileSystem& files() override { return files_; }
+  Timers& timers() override { return executor_; }
+  const Clock& clock() const override { return executor_.clock(); }
+  void Wake() override { woken_ = true; }
+  void CountDropped(int64_t rows) override { dropped_ += rows; }
+
+  JobOptions options_;
+  std::string uid_ = "in";
+  bool woken_ = false;
+  int64_t dropped_ = 0;
+
+ private:
+  ManualExecutor& executor_;
+  FileSystem& files_;
+  Config config_;
+  SchemaPtr schema_;
+  int subtask_;
+  int parallelism_;
+};
+
+class FakeSinkContext : public SinkContext {
+ public:
+  FakeSinkContext(ManualExecutor& executor, FileSystem& files, Config config, Schema schema,
+                  Generation generation)
+      : executor_(executor),
+        files_(files),
+        config_(std::move(config)),
+        schema_(std::make_shared<Schema>(std::move(schema))),
+        generation_(generation) {}
+
+  const Config& config() const override { return config_; }
+  const JobOptions& options() const override { return options_; }
+  const JobId& job() const override { return job_; }
+  const std::string& job_name() const override { return job_name_; }
+  const std::string& uid() const override { return uid_; }
+  Generation generation() const override { return generation_; }
+  int subtask() const override { return subtask_; }
+  int parallelism() const override { return parallelism_; }
+  const SchemaPtr& input_schema() const override { return schema_; }
+  FileSystem& files() override { return files_; }
+  Timers& timers() override { return executor_; }
+  const Clock& clock() const override { return executor_.clock(); }
+  void Wake() override { woken_ = true; }
+  void Fail(Status status) override { failed_ = status; }
+
+  JobOptions options_;
+  JobId job_{"0123456789abcdef0123456789abcdef"};
+  std::string job_name_ = "job";
+  std::string uid_ = "out";
+  int subtask_ = 0;
+  int parallelism_ = 1;
+  bool woken_ = false;
+  Status failed_;
+
+ private:
+  ManualExecutor& executor_;
+  FileSystem& files_;
+  Config config_;
+  SchemaPtr schema_;
+  Generation generation_;
+};
+
+class FakeCommitterContext : public CommitterContext {
+ public:
+  FakeCommitterContext(ManualExecutor& executor, FileSystem& files, Config config)
+      : executor_(executor), files_(files), config_(std::move(config)) {}
+
+  const Config& config() const override { return config_; }
+  const JobId& job() const override { return job_; }
+  const std::string& job_name() const override { return job_name_; }
+  const std::string& uid() const override { return uid_; }
+  FileSystem& files() override { return files_; }
+  Timers& timers() override { return executor_; }
+
+  JobId job_{"0123456789abcdef0123456789abcdef"};
+  std::string job_name_ = "job";
+  std::string uid_ = "out";
+
+ private:
+  ManualExecutor& executor_;
+  FileSystem& files_;
+  Config config_;
+};
+
+// Keeps what is emitted.
+class CollectingOutput : public Output {
+ public:
+  void Emit(RecordBatch batch) override {
+    rows_ += batch.rows();
+    batches_.push_back(std::move(batch));
+  }
+  int64_t rows() const { return rows_; }
+  const std::vector<RecordBatch>& batches() const { return batches_; }
+  // Column `column` (INT64) of all rows, in order.
+  std::vector<int64_t> Int64s(int column) const {
+    std::vector<int64_t> values;
+    for (const RecordBatch& batch : batches_) {
+      for (int64_t row = 0; row < batch.rows(); ++row) {
+        values.push_back(batch.column(column).Int64(row));
+      }
+    }
+    return values;
+  }
+
+ private:
+  int64_t rows_ = 0;
+  std::vector<RecordBatch> batches_;
+};
+
+}  // namespace weir

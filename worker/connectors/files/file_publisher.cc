@@ -1,0 +1,120 @@
+#include "worker/connectors/files/file_publisher.h"
+
+#include <optional>
+#include <utility>
+
+#include "common/base/concat.h"
+#include "common/base/kill_point.h"
+#include "common/storage/file_flows.h"
+
+namespace weir {
+namespace {
+
+constexpr int64_t kMarkBytesMax = 4096;
+
+// The length of a file; no value: there is none.
+Co<StatusOr<std::optional<int64_t>>> Length(FileSystem& files, std::string path) {
+  StatusOr<FileInfo> info = co_await StatFile(files, path);
+  if (info.ok()) co_return std::optional<int64_t>(info->size);
+  if (info.status().code() == StatusCode::kNotFound) co_return std::optional<int64_t>();
+  co_return info.status();
+}
+
+// OK: the directory bears this sink's mark. kNotFound: it has none.
+Co<Status> CheckMark(FileSystem& files, SinkDirectory directory) {
+  std::string path = JoinPath(directory.path, kMarkName);
+  StatusOr<std::string> bytes = co_await ReadWhole(files, path, kMarkBytesMax);
+  if (!bytes.ok()) co_return bytes.status();
+  StatusOr<Mark> mark = ParseMark(*bytes);
+  if (!mark.ok()) co_return mark.status().WithContext(path).WithRetry(false);
+  if (mark->job == directory.job && mark->uid == directory.uid) co_return Status();
+  co_return FailedPreconditionError(Concat("files.sink '", directory.uid, "': ", directory.path,
+                                           " belongs to sink '", mark->uid, "' of job ",
+                                           mark->job_name, " (", mark->job, "), not to job ",
+                                           directory.job_name, " (", directory.job, ")"));
+}
+
+Status WrongLength(const SinkDirectory& directory, const std::string& name, int64_t length,
+                   const FilePart& part) {
+  return FailedPreconditionError(Concat("files.sink '", directory.uid,
+                                        "': ", JoinPath(directory.path, name), " has ", length,
+                                        " bytes; what was sealed as ", part.pending_name, " for ",
+                                        part.final_name, " has ", part.length));
+}
+
+// One part. `renamed` counts the renames of the call.
+Co<Status> PublishPart(FileSystem& files, SinkDirectory directory, FilePart part, int* renamed) {
+  std::string pending_path = JoinPath(directory.path, part.pending_name);
+  std::string final_path = JoinPath(directory.path, part.final_name);
+  // A part only ever goes from pending to final, so the order of looking tells a rename by somebody
+  // else in between from a file that is not ours.
+  StatusOr<std::optional<int64_t>> published = co_await Length(files, final_path);
+  if (!published.ok()) co_return published.status();
+  StatusOr<std::optional<int64_t>> pending = co_await Length(files, pending_path);
+  if (!pending.ok()) co_return pending.status();
+  if (!published->has_value() && !pending->has_value()) {
+    published = co_await Length(files, final_path);
+    if (!published.ok()) co_return published.status();
+  }
+  if (published->has_value() && **published != part.length) {
+    co_return WrongLength(directory, part.final_name, **published, part);
+  }
+  if (pending->has_value()) {
+    if (**pending != part.length) {
+      co_return WrongLength(directory, part.pending_name, **pending, part);
+    }
+    if (published->has_value()) {
+      co_return FailedPreconditionError(Concat("files.sink '", directory.uid, "': cannot publish ",
+                                               pending_path, ": ", final_path,
+                                               " exists and is not of this sink"));
+    }
+    KillPoint((*renamed)++ == 0 ? "sink.before_rename" : "sink.between_renames");
+    Status status = co_await RenameFile(files, pending_path, final_path);
+    if (status.code() != StatusCode::kNotFound) co_return status;
+    // Somebody else did it meanwhile, or the file is lost: look once more.
+    published = co_await Length(files, final_path);
+    if (!published.ok()) co_return published.status();
+    if (!published->has_value()) co_return UnavailableError(status.message());
+    if (**published != part.length) {
+      co_return WrongLength(directory, part.final_name, **published, part);
+    }
+  }
+  if (published->has_value()) co_return Status();
+  Status mark = co_await CheckMark(files, directory);
+  if (mark.code() != StatusCode::kNotFound) co_return mark;
+  co_return FailedPreconditionError(Concat(
+      "files.sink '", directory.uid, "': ", pending_path, " is lost: neither it nor ",
+      part.final_name, " is there, and the directory does not bear this sink's mark ", kMarkName));
+}
+
+}  // namespace
+
+Co<Status> MarkDirectory(FileSystem& files, SinkDirectory directory, HiddenName unique) {
+  Status status = co_await MakeDirectories(files, directory.path);
+  if (!status.ok()) co_return status;
+  status = co_await CheckMark(files, directory);
+  if (status.code() == StatusCode::kNotFound) {
+    status = co_await ClaimFile(files, JoinPath(directory.path, kMarkName),
+                                MarkContents(directory.job, directory.job_name, directory.uid),
+                                MarkUnique(unique));
+    if (status.ok() || status.code() != StatusCode::kAlreadyExists) co_return status;
+    status = co_await CheckMark(files, directory);
+  }
+  if (!status.ok()) co_return status;
+  // Another subtask's claim may not be durable yet.
+  co_return co_await SyncDirectory(files, directory.path);
+}
+
+Co<Status> PublishParts(FileSystem& files, SinkDirectory directory, std::vector<FilePart> parts) {
+  if (parts.empty()) co_return Status();
+  int renamed = 0;
+  for (const FilePart& part : parts) {
+    Status status = co_await PublishPart(files, directory, part, &renamed);
+    if (!status.ok()) co_return status;
+  }
+  KillPoint("sink.before_sync");
+  // Also when all had their names: whoever gave them may have died before this.
+  co_return co_await SyncDirectory(files, directory.path);
+}
+
+}  // namespace weir

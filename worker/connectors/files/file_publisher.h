@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/storage/file_system.h"
+#include "common/threading/co.h"
+#include "worker/connectors/files/file_names.h"
+
+namespace weir {
+
+// The directory of a sink and whose it is.
+struct SinkDirectory {
+  std::string path;
+  JobId job;
+  std::string job_name;
+  std::string uid;
+};
+
+// Makes the directory and its mark, durably. It bears the mark of another sink: a user error that
+// names both. `unique` is in the name of the temporary file. Concurrent calls of the same sink all
+// succeed.
+Co<Status> MarkDirectory(FileSystem& files, SinkDirectory directory, HiddenName unique);
+
+// Gives each part its final name, then makes the names durable. May be repeated, also at the same
+// time from elsewhere: what is published stays as it is. Per part:
+//   final there, pending gone      published; another length than the part's: error
+//   final absent, pending there    renamed; another length than the part's: error
+//   both there                     error: the final name is taken by a file that is not ours
+//   both gone                      published and taken away by the consumer, if the directory
+//                                  bears the mark; else error
+// Errors of the file system may heal (retryable); those that tell of wrong files never do.
+// Crash: any number of the parts has its final name, durable or not; each has one of its names.
+// Kill points: sink.before_rename (the first of a call), sink.between_renames, sink.before_sync.
+Co<Status> PublishParts(FileSystem& files, SinkDirectory directory, std::vector<FilePart> parts);
+
+}  // namespace weir

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "common/operator/sink.h"
+#include "common/threading/co.h"
+#include "worker/connectors/files/file_publisher.h"
+
+namespace weir {
+
+// Settles what files.sink sealed. Errors of the file system are tried again for a few seconds, then
+// answered: who asked says so and asks again. Lifetime: answers come from inside callbacks of the
+// file system and must not destroy it. Thread: confined to the file system's executor.
+class FilesCommitter : public Committer {
+ public:
+  void Open(CommitterContext& context) override;
+  void Commit(std::vector<Committable> committables, std::function<void(Status)> done) override;
+  // Removes hidden files alone, by exact name.
+  void AbortOthers(Generation generation, std::vector<Committable> listed,
+                   std::function<void(Status)> done) override;
+
+ private:
+  Co<void> CommitParts(std::vector<FilePart> parts, std::function<void(Status)> done);
+  Co<Status> RemovePending(Generation generation, std::vector<FilePart> listed);
+  Co<void> AbortParts(Generation generation, std::vector<FilePart> listed,
+                      std::function<void(Status)> done);
+  StatusOr<std::vector<FilePart>> Decode(const std::vector<Committable>& committables) const;
+
+  CommitterContext* context_ = nullptr;
+  Status config_status_;
+  SinkDirectory directory_;
+  CoScope scope_;
+};
+
+}  // namespace weir

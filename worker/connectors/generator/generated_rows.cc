@@ -1,0 +1,140 @@
+#include "worker/connectors/generator/generated_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace weir {
+namespace {
+
+constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;
+
+inline uint64_t Mix(uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+inline double Fraction(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
+
+// floor(bits * bound / 2^64).
+inline int64_t Scale(uint64_t bits, uint64_t bound) {
+  return static_cast<int64_t>((static_cast<unsigned __int128>(bits) * bound) >> 64);
+}
+
+// log1p(x) / x and expm1(x) / x, also near 0.
+double Log1pOver(double x) {
+  return std::abs(x) > 1e-8 ? std::log1p(x) / x : 1 - x * (0.5 - x * (1.0 / 3 - 0.25 * x));
+}
+double Expm1Over(double x) {
+  return std::abs(x) > 1e-8 ? std::expm1(x) / x : 1 + x * 0.5 * (1 + x / 3 * (1 + 0.25 * x));
+}
+
+// Spreads the 16 groups of four bits of `bits` over the letters a to p.
+inline void WriteLetters(uint64_t bits, uint8_t* out) {
+  uint64_t low = bits & 0x0f0f0f0f0f0f0f0f;
+  uint64_t high = (bits >> 4) & 0x0f0f0f0f0f0f0f0f;
+  for (int i = 0; i < 8; ++i) {
+    out[2 * i] = static_cast<uint8_t>('a' + ((low >> (8 * i)) & 0xff));
+    out[2 * i + 1] = static_cast<uint8_t>('a' + ((high >> (8 * i)) & 0xff));
+  }
+}
+
+}  // namespace
+
+ZipfDistribution::ZipfDistribution(int64_t n, double exponent) : n_(n), exponent_(exponent) {
+  h_integral_first_ = HIntegral(1.5) - 1;
+  h_integral_last_ = HIntegral(static_cast<double>(n) + 0.5);
+  acceptance_ = 2 - HIntegralInverse(HIntegral(2.5) - H(2));
+}
+
+double ZipfDistribution::H(double x) const { return std::exp(-exponent_ * std::log(x)); }
+
+double ZipfDistribution::HIntegral(double x) const {
+  double log_x = std::log(x);
+  return Expm1Over((1 - exponent_) * log_x) * log_x;
+}
+
+double ZipfDistribution::HIntegralInverse(double x) const {
+  double t = std::max(x * (1 - exponent_), -1.0);
+  return std::exp(Log1pOver(t) * x);
+}
+
+int64_t ZipfDistribution::Draw(uint64_t bits) const {
+  while (true) {
+    double u = h_integral_last_ + Fraction(bits) * (h_integral_first_ - h_integral_last_);
+    double x = HIntegralInverse(u);
+    // Not a cast of what may be beyond int64: n is at most 2^63 - 1.
+    int64_t k = x >= static_cast<double>(n_) ? n_ : std::max<int64_t>(1, std::llround(x));
+    double k_real = static_cast<double>(k);
+    if (k_real - x <= acceptance_ || u >= HIntegral(k_real + 0.5) - H(k_real)) return k;
+    bits = Mix(bits + kGolden);
+  }
+}
+
+GeneratedRows::GeneratedRows(const GeneratorConfig& config)
+    : config_(config),
+      schema_(std::make_shared<Schema>(GeneratorSchema(config))),
+      zipf_(config.keys, config.zipf_exponent) {}
+
+RecordBatch GeneratedRows::Make(int split, int64_t offset, int64_t rows) const {
+  const size_t count = static_cast<size_t>(rows);
+  auto seqs = std::make_shared<Buffer>(count * 8);
+  auto keys = std::make_shared<Buffer>(count * 8);
+  auto values = std::make_shared<Buffer>(count * 8);
+  int64_t* seq = reinterpret_cast<int64_t*>(seqs->data());
+  int64_t* key = reinterpret_cast<int64_t*>(keys->data());
+  double* value = reinterpret_cast<double*>(values->data());
+
+  const uint64_t base =
+      Mix(Mix(static_cast<uint64_t>(config_.seed)) + static_cast<uint64_t>(split));
+  const uint64_t first = base + static_cast<uint64_t>(offset) * kGolden;
+  const int64_t splits = config_.splits;
+  const uint64_t key_count = static_cast<uint64_t>(config_.keys);
+  for (int64_t i = 0; i < rows; ++i) seq[i] = (offset + i) * splits + split;
+  for (size_t i = 0; i < count; ++i) {
+    uint64_t r = Mix(first + i * kGolden);
+    value[i] = Fraction(Mix(r + 1));
+    key[i] = static_cast<int64_t>(r);
+  }
+  switch (config_.distribution) {
+    case KeyDistribution::kUniform:
+      for (size_t i = 0; i < count; ++i) key[i] = Scale(static_cast<uint64_t>(key[i]), key_count);
+      break;
+    case KeyDistribution::kZipf:
+      for (size_t i = 0; i < count; ++i) key[i] = zipf_.Draw(static_cast<uint64_t>(key[i])) - 1;
+      break;
+    case KeyDistribution::kHot:
+      for (size_t i = 0; i < count; ++i) {
+        uint64_t r = static_cast<uint64_t>(key[i]);
+        bool hot = key_count == 1 || Fraction(Mix(r)) < config_.hot_fraction;
+        key[i] = hot ? 0 : 1 + Scale(r, key_count - 1);
+      }
+      break;
+  }
+
+  std::vector<Column> columns;
+  columns.emplace_back(Type::kInt64, rows, nullptr, std::move(seqs));
+  columns.emplace_back(Type::kInt64, rows, nullptr, std::move(keys));
+  columns.emplace_back(Type::kFloat64, rows, nullptr, std::move(values));
+  if (config_.payload_bytes > 0) {
+    const size_t width = static_cast<size_t>(config_.payload_bytes);
+    // The last word may write past its row, and past the last row.
+    auto data = std::make_shared<Buffer>(count * width + 16);
+    auto offsets = std::make_shared<Buffer>((count + 1) * 4);
+    int32_t* ends = reinterpret_cast<int32_t*>(offsets->data());
+    for (size_t i = 0; i <= count; ++i) ends[i] = static_cast<int32_t>(i * width);
+    for (size_t i = 0; i < count; ++i) {
+      uint64_t r = Mix(first + i * kGolden);
+      uint8_t* row = data->data() + i * width;
+      for (size_t at = 0; at < width; at += 16) WriteLetters(Mix(r + 2 + at / 16), row + at);
+    }
+    columns.emplace_back(Type::kString, rows, nullptr, std::move(data), std::move(offsets));
+  }
+  return RecordBatch(schema_, rows, std::move(columns));
+}
+
+}  // namespace weir
