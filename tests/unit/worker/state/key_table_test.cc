@@ -1,0 +1,162 @@
+// The hash table of one key group against a std::map, with tags that make long runs of slots which
+// wrap around the end: what real hashes hardly ever do.
+
+#include "worker/state/key_table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "worker/state/batch_keys.h"
+
+namespace weir {
+namespace {
+
+// A key of one word whose hash has these highest bits.
+TableKey Word(uint64_t home, uint64_t word) {
+  return {home << 56 | (word % 7) << 8 | TableKey::kWord, word};
+}
+
+uint64_t& At(uint8_t* value) { return *reinterpret_cast<uint64_t*>(value); }
+
+TEST(KeyTableTest, AnEmptyTableHoldsNothingAndNoMemory) {
+  KeyTable table(8);
+  EXPECT_EQ(table.Find(Word(1, 1)), nullptr);
+  table.Prefetch(Word(1, 1));
+  EXPECT_EQ(table.size(), 0);
+  EXPECT_TRUE(table.SortedValues().empty());
+  EXPECT_TRUE(table.Values().empty());
+  EXPECT_EQ(table.bytes(), static_cast<int64_t>(sizeof(KeyTable)));
+}
+
+TEST(KeyTableTest, RunsThatWrapAroundBehaveAsAMap) {
+  // Keys live at few homes, most of them at the very end of the slots.
+  std::mt19937_64 random(11);
+  KeyTable table(16);
+  std::map<uint64_t, uint64_t> expected;
+  for (int i = 0; i < 200000; ++i) {
+    const uint64_t word = random() % 300;
+    const uint64_t home = word % 5 == 0 ? word % 256 : 250 + word % 6;
+    const TableKey key = Word(home, word);
+    uint8_t* value = table.Find(key);
+    const auto found = expected.find(word);
+    ASSERT_EQ(value != nullptr, found != expected.end());
+    if (value == nullptr) {
+      // Fill, then drain, then fill again.
+      if (random() % 100 < (i / 20000 % 2 == 0 ? 80 : 20)) {
+        value = table.Insert(key);
+        ASSERT_EQ(At(value), 0u);
+        ASSERT_EQ(At(value + 8), 0u);
+        At(value) = word;
+        At(value + 8) = static_cast<uint64_t>(i);
+        expected[word] = static_cast<uint64_t>(i);
+      }
+    } else {
+      ASSERT_EQ(At(value), word);
+      ASSERT_EQ(At(value + 8), found->second);
+      if (random() % 100 < (i / 20000 % 2 == 0 ? 20 : 80)) {
+        table.Erase(value);
+        expected.erase(found);
+      }
+    }
+    ASSERT_EQ(table.size(), static_cast<int64_t>(expected.size()));
+  }
+  std::set<uint64_t> words;
+  uint64_t last_tag = 0;
+  for (uint8_t* value : table.SortedValues()) {
+    EXPECT_LE(last_tag >> 2, KeyTable::KeyOf(value).tag >> 2);
+    last_tag = KeyTable::KeyOf(value).tag;
+    words.insert(At(value));
+  }
+  EXPECT_EQ(words.size(), expected.size());
+  EXPECT_EQ(table.Values().size(), expected.size());
+}
+
+TEST(KeyTableTest, KeysOfOneHashAreToldApartByTheirBytes) {
+  // Given encoded keys of all three forms with one and the same hash.
+  const std::vector<std::string> keys = {
+      std::string("\0", 1),
+      std::string("\x01"),
+      std::string("\x01\0", 2),
+      std::string("\x01\x02\x03\x04\x05\x06\x07"),
+      std::string("\x01\x02\x03\x04\x05\x06\x07\x08"),
+      std::string("\x01\x02\x03\x04\x05\x06\x07\x08\x09"),
+      std::string("\x02\x02\x03\x04\x05\x06\x07\x08\x09"),
+      std::string("\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a"),
+      std::string(""),
+      std::string(100000, 'k'),
+      std::string(100000, 'k') + "l",
+  };
+  KeyTable table(8);
+  for (int round = 0; round < 2; ++round) {
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const uint32_t size = static_cast<uint32_t>(keys[i].size());
+      // The bytes of the batch do not outlive it: the table has its own.
+      std::string sized(reinterpret_cast<const char*>(&size), sizeof(size));
+      sized += keys[i];
+      const TableKey key = MakeTableKey(0xabcdef, sized.data());
+      if (round == 0) {
+        ASSERT_EQ(table.Find(key), nullptr) << i;
+        At(table.Insert(key)) = i;
+      } else {
+        ASSERT_NE(table.Find(key), nullptr) << i;
+        EXPECT_EQ(At(table.Find(key)), i);
+      }
+      std::string bytes;
+      key.AppendBytes(&bytes);
+      EXPECT_EQ(bytes, keys[i]);
+    }
+  }
+  // Keys of one hash come in the order of their bytes.
+  std::vector<std::string> in_order;
+  for (const uint8_t* value : table.SortedValues()) {
+    KeyTable::KeyOf(value).AppendBytes(&in_order.emplace_back());
+  }
+  std::vector<std::string> expected = keys;
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(in_order, expected);
+}
+
+TEST(KeyTableTest, ReplacedSlotsStayReadableForWhoKeepsThem) {
+  KeyTable table(8);
+  std::vector<KeyTable::Slots> replaced;
+  uint8_t* first = table.Insert(Word(3, 3), &replaced);
+  At(first) = 42;
+  const uint64_t version = table.version();
+  for (uint64_t i = 4; i < 100; ++i) table.Insert(Word(i, i), &replaced);
+  EXPECT_NE(table.version(), version);
+  EXPECT_GE(replaced.size(), 3u);
+  EXPECT_EQ(At(first), 42u);
+  EXPECT_EQ(At(table.Find(Word(3, 3))), 42u);
+}
+
+TEST(KeyTableTest, MemoryOfErasedLongKeysIsReused) {
+  KeyTable table(8);
+  int64_t peak = 0;
+  for (int i = 0; i < 10000; ++i) {
+    const std::string key = std::string(96, 'k') + std::to_string(10000 + i);
+    const uint32_t size = static_cast<uint32_t>(key.size());
+    const std::string sized = std::string(reinterpret_cast<const char*>(&size), 4) + key;
+    table.Insert(MakeTableKey(static_cast<uint64_t>(i) << 50, sized.data()));
+    if (i >= 10) {
+      const std::string old = std::string(96, 'k') + std::to_string(10000 + i - 10);
+      const std::string old_sized = std::string(reinterpret_cast<const char*>(&size), 4) + old;
+      uint8_t* value =
+          table.Find(MakeTableKey(static_cast<uint64_t>(i - 10) << 50, old_sized.data()));
+      ASSERT_NE(value, nullptr) << i;
+      table.Erase(value);
+    }
+    peak = std::max(peak, table.bytes());
+  }
+  EXPECT_EQ(table.size(), 10);
+  EXPECT_LT(peak, 64 << 10);
+}
+
+}  // namespace
+}  // namespace weir
