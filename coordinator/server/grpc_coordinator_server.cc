@@ -12,6 +12,8 @@ namespace weir {
 
 namespace {
 
+using HandlerSource = std::function<CoordinatorHandler&()>;
+
 // The requests that have no domain struct: the handler takes their fields as parameters.
 struct NoFields {};
 struct LeaveFields {
@@ -76,21 +78,21 @@ Done Answer(Respond<v1::Outcome> respond) {
 
 // Methods whose handler takes the request's struct: with a response of its own, and without.
 template <typename ProtoRequest, typename Response, typename Request, typename Result>
-RpcServer::Method StructMethod(Executor& executor, CoordinatorHandler& handler,
+RpcServer::Method StructMethod(Executor& executor, HandlerSource handler,
                                void (CoordinatorHandler::*call)(Request, DoneWith<Result>)) {
   return MakeMethod<ProtoRequest, Request, Response>(
-      executor, [&handler, call](Request request, Respond<Response> respond) {
+      executor, [handler, call](Request request, Respond<Response> respond) {
         void (*fill)(const Result&, Response*) = &ToProto;
-        (handler.*call)(std::move(request), Answer<Result, Response>(std::move(respond), fill));
+        (handler().*call)(std::move(request), Answer<Result, Response>(std::move(respond), fill));
       });
 }
 
 template <typename ProtoRequest, typename Request>
-RpcServer::Method OutcomeMethod(Executor& executor, CoordinatorHandler& handler,
+RpcServer::Method OutcomeMethod(Executor& executor, HandlerSource handler,
                                 void (CoordinatorHandler::*call)(Request, Done)) {
   return MakeMethod<ProtoRequest, Request, v1::Outcome>(
-      executor, [&handler, call](Request request, Respond<v1::Outcome> respond) {
-        (handler.*call)(std::move(request), Answer(std::move(respond)));
+      executor, [handler, call](Request request, Respond<v1::Outcome> respond) {
+        (handler().*call)(std::move(request), Answer(std::move(respond)));
       });
 }
 
@@ -100,12 +102,12 @@ void Add(Methods& methods, const char* name, RpcServer::Method method) {
   methods.emplace(Concat("/weir.v1.Coordinator/", name), std::move(method));
 }
 
-void AddWorkerMethods(Executor& executor, CoordinatorHandler& handler, Methods& methods) {
+void AddWorkerMethods(Executor& executor, HandlerSource handler, Methods& methods) {
   Add(methods, "Hello",
       MakeMethod<v1::HelloRequest, NoFields, v1::HelloResponse>(
-          executor, [&handler](NoFields, Respond<v1::HelloResponse> respond) {
+          executor, [handler](NoFields, Respond<v1::HelloResponse> respond) {
             void (*fill)(const HelloResponse&, v1::HelloResponse*) = &ToProto;
-            handler.Hello(Answer<HelloResponse, v1::HelloResponse>(std::move(respond), fill));
+            handler().Hello(Answer<HelloResponse, v1::HelloResponse>(std::move(respond), fill));
           }));
   Add(methods, "Register",
       StructMethod<v1::RegisterRequest, v1::RegisterResponse>(executor, handler,
@@ -122,54 +124,54 @@ void AddWorkerMethods(Executor& executor, CoordinatorHandler& handler, Methods& 
                                                 &CoordinatorHandler::ReportPublished));
   Add(methods, "Leave",
       MakeMethod<v1::LeaveRequest, LeaveFields, v1::Outcome>(
-          executor, [&handler](LeaveFields leave, Respond<v1::Outcome> respond) {
-            handler.Leave(std::move(leave.name), std::move(leave.incarnation),
-                          Answer(std::move(respond)));
+          executor, [handler](LeaveFields leave, Respond<v1::Outcome> respond) {
+            handler().Leave(std::move(leave.name), std::move(leave.incarnation),
+                            Answer(std::move(respond)));
           }));
 }
 
-void AddClientMethods(Executor& executor, CoordinatorHandler& handler, Methods& methods) {
+void AddClientMethods(Executor& executor, HandlerSource handler, Methods& methods) {
   Add(methods, "Submit",
       StructMethod<v1::SubmitRequest, v1::SubmitResponse>(executor, handler,
                                                           &CoordinatorHandler::Submit));
   Add(methods, "ListJobs",
       MakeMethod<v1::ListJobsRequest, ListJobsFields, v1::ListJobsResponse>(
-          executor, [&handler](ListJobsFields fields, Respond<v1::ListJobsResponse> respond) {
-            handler.ListJobs(fields.all,
-                             Answer<std::vector<JobStatus>, v1::ListJobsResponse>(
-                                 std::move(respond), [](const auto& jobs, auto* response) {
-                                   ListToProto(jobs, response->mutable_jobs());
-                                 }));
+          executor, [handler](ListJobsFields fields, Respond<v1::ListJobsResponse> respond) {
+            handler().ListJobs(fields.all,
+                               Answer<std::vector<JobStatus>, v1::ListJobsResponse>(
+                                   std::move(respond), [](const auto& jobs, auto* response) {
+                                     ListToProto(jobs, response->mutable_jobs());
+                                   }));
           }));
   Add(methods, "GetJob",
       MakeMethod<v1::JobRequest, JobFields, v1::GetJobResponse>(
-          executor, [&handler](JobFields fields, Respond<v1::GetJobResponse> respond) {
-            handler.GetJob(std::move(fields.job),
-                           Answer<JobStatus, v1::GetJobResponse>(
-                               std::move(respond), [](const auto& status, auto* response) {
-                                 ToProto(status, response->mutable_job());
-                               }));
+          executor, [handler](JobFields fields, Respond<v1::GetJobResponse> respond) {
+            handler().GetJob(std::move(fields.job),
+                             Answer<JobStatus, v1::GetJobResponse>(
+                                 std::move(respond), [](const auto& status, auto* response) {
+                                   ToProto(status, response->mutable_job());
+                                 }));
           }));
   Add(methods, "Cancel",
       MakeMethod<v1::CancelRequest, CancelFields, v1::CancelResponse>(
-          executor, [&handler](CancelFields cancel, Respond<v1::CancelResponse> respond) {
-            handler.Cancel(std::move(cancel.job), cancel.force,
-                           Answer<std::vector<std::string>, v1::CancelResponse>(
-                               std::move(respond), [](const auto& names, auto* response) {
-                                 for (const std::string& name : names) {
-                                   response->add_left_behind(Utf8Text(name));
-                                 }
-                               }));
+          executor, [handler](CancelFields cancel, Respond<v1::CancelResponse> respond) {
+            handler().Cancel(std::move(cancel.job), cancel.force,
+                             Answer<std::vector<std::string>, v1::CancelResponse>(
+                                 std::move(respond), [](const auto& names, auto* response) {
+                                   for (const std::string& name : names) {
+                                     response->add_left_behind(Utf8Text(name));
+                                   }
+                                 }));
           }));
   Add(methods, "Remove",
       MakeMethod<v1::JobRequest, JobFields, v1::Outcome>(
-          executor, [&handler](JobFields fields, Respond<v1::Outcome> respond) {
-            handler.Remove(std::move(fields.job), Answer(std::move(respond)));
+          executor, [handler](JobFields fields, Respond<v1::Outcome> respond) {
+            handler().Remove(std::move(fields.job), Answer(std::move(respond)));
           }));
   Add(methods, "ListCheckpoints",
       MakeMethod<v1::JobRequest, JobFields, v1::ListCheckpointsResponse>(
-          executor, [&handler](JobFields fields, Respond<v1::ListCheckpointsResponse> respond) {
-            handler.ListCheckpoints(
+          executor, [handler](JobFields fields, Respond<v1::ListCheckpointsResponse> respond) {
+            handler().ListCheckpoints(
                 std::move(fields.job),
                 Answer<std::vector<CheckpointSummary>, v1::ListCheckpointsResponse>(
                     std::move(respond), [](const auto& checkpoints, auto* response) {
@@ -178,24 +180,24 @@ void AddClientMethods(Executor& executor, CoordinatorHandler& handler, Methods& 
           }));
   Add(methods, "GetEvents",
       MakeMethod<v1::JobRequest, JobFields, v1::GetEventsResponse>(
-          executor, [&handler](JobFields fields, Respond<v1::GetEventsResponse> respond) {
-            handler.GetEvents(std::move(fields.job),
-                              Answer<std::vector<JobEvent>, v1::GetEventsResponse>(
-                                  std::move(respond), [](const auto& events, auto* response) {
-                                    ListToProto(events, response->mutable_events());
-                                  }));
+          executor, [handler](JobFields fields, Respond<v1::GetEventsResponse> respond) {
+            handler().GetEvents(std::move(fields.job),
+                                Answer<std::vector<JobEvent>, v1::GetEventsResponse>(
+                                    std::move(respond), [](const auto& events, auto* response) {
+                                      ListToProto(events, response->mutable_events());
+                                    }));
           }));
   Add(methods, "ListWorkers",
       MakeMethod<v1::ListWorkersRequest, NoFields, v1::ListWorkersResponse>(
-          executor, [&handler](NoFields, Respond<v1::ListWorkersResponse> respond) {
-            handler.ListWorkers(Answer<std::vector<WorkerStatus>, v1::ListWorkersResponse>(
+          executor, [handler](NoFields, Respond<v1::ListWorkersResponse> respond) {
+            handler().ListWorkers(Answer<std::vector<WorkerStatus>, v1::ListWorkersResponse>(
                 std::move(respond), [](const auto& workers, auto* response) {
                   ListToProto(workers, response->mutable_workers());
                 }));
           }));
 }
 
-Methods MakeMethods(Executor& executor, CoordinatorHandler& handler) {
+Methods MakeMethods(Executor& executor, HandlerSource handler) {
   Methods methods;
   AddWorkerMethods(executor, handler, methods);
   AddClientMethods(executor, handler, methods);
@@ -206,7 +208,7 @@ Methods MakeMethods(Executor& executor, CoordinatorHandler& handler) {
 
 class GrpcCoordinatorServer::Impl {
  public:
-  Impl(std::string listen_address, Executor& executor, CoordinatorHandler& handler)
+  Impl(std::string listen_address, Executor& executor, HandlerSource handler)
       : listen_address_(std::move(listen_address)), server_(MakeMethods(executor, handler)) {}
 
   Status Start() { return server_.Start(listen_address_); }
@@ -219,8 +221,8 @@ class GrpcCoordinatorServer::Impl {
 };
 
 GrpcCoordinatorServer::GrpcCoordinatorServer(std::string listen_address, Executor& executor,
-                                             CoordinatorHandler& handler)
-    : impl_(std::make_unique<Impl>(std::move(listen_address), executor, handler)) {}
+                                             std::function<CoordinatorHandler&()> handler)
+    : impl_(std::make_unique<Impl>(std::move(listen_address), executor, std::move(handler))) {}
 
 GrpcCoordinatorServer::~GrpcCoordinatorServer() = default;
 

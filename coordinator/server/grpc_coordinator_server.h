@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -10,12 +11,13 @@
 namespace weir {
 
 // Answers the calls of workers and clients over gRPC: each is posted to the executor, handled
-// there, and answered when the handler says so. Thread: Start and Stop by the owner; executor and
-// handler must outlive it.
+// there, and answered when the handler says so. The port is bound before the handler exists, which
+// may need to know it: `handler` is asked on the executor with each call. Thread: Start and Stop by
+// the owner; the executor must outlive it.
 class GrpcCoordinatorServer {
  public:
   GrpcCoordinatorServer(std::string listen_address, Executor& executor,
-                        CoordinatorHandler& handler);
+                        std::function<CoordinatorHandler&()> handler);
   ~GrpcCoordinatorServer();  // stops
 
   Status Start();

@@ -9,27 +9,29 @@
 namespace weir {
 namespace {
 
+using HandlerSource = std::function<WorkerHandler&()>;
+
 // A method that answers nothing but its outcome.
 template <typename ProtoRequest, typename Request>
-RpcServer::Method OutcomeMethod(Executor& executor, WorkerHandler& handler,
+RpcServer::Method OutcomeMethod(Executor& executor, HandlerSource handler,
                                 void (WorkerHandler::*call)(Request, WorkerHandler::Done)) {
   return MakeMethod<ProtoRequest, Request, v1::Outcome>(
-      executor, [&handler, call](Request request, auto respond) {
-        (handler.*call)(std::move(request), [respond = std::move(respond)](Status status) {
+      executor, [handler, call](Request request, auto respond) {
+        (handler().*call)(std::move(request), [respond = std::move(respond)](Status status) {
           if (!status.ok()) return respond(std::move(status));
           respond(v1::Outcome());
         });
       });
 }
 
-std::map<std::string, RpcServer::Method> MakeMethods(Executor& executor, WorkerHandler& handler) {
+std::map<std::string, RpcServer::Method> MakeMethods(Executor& executor, HandlerSource handler) {
   std::map<std::string, RpcServer::Method> methods;
   auto add = [&](const char* name, RpcServer::Method method) {
     methods.emplace(Concat("/weir.v1.Worker/", name), std::move(method));
   };
   add("CheckJob", MakeMethod<v1::CheckJobRequest, CheckJobRequest, v1::CheckJobResponse>(
-                      executor, [&handler](CheckJobRequest request, auto respond) {
-                        handler.CheckJob(std::move(request), [respond](StatusOr<JobGraph> graph) {
+                      executor, [handler](CheckJobRequest request, auto respond) {
+                        handler().CheckJob(std::move(request), [respond](StatusOr<JobGraph> graph) {
                           if (!graph.ok()) return respond(graph.status());
                           v1::CheckJobResponse response;
                           ToProto(*graph, response.mutable_graph());
@@ -52,7 +54,7 @@ std::map<std::string, RpcServer::Method> MakeMethods(Executor& executor, WorkerH
 
 class GrpcWorkerServer::Impl {
  public:
-  Impl(std::string listen_address, Executor& executor, WorkerHandler& handler)
+  Impl(std::string listen_address, Executor& executor, HandlerSource handler)
       : listen_address_(std::move(listen_address)), server_(MakeMethods(executor, handler)) {}
 
   Status Start() { return server_.Start(listen_address_); }
@@ -65,8 +67,8 @@ class GrpcWorkerServer::Impl {
 };
 
 GrpcWorkerServer::GrpcWorkerServer(std::string listen_address, Executor& executor,
-                                   WorkerHandler& handler)
-    : impl_(std::make_unique<Impl>(std::move(listen_address), executor, handler)) {}
+                                   std::function<WorkerHandler&()> handler)
+    : impl_(std::make_unique<Impl>(std::move(listen_address), executor, std::move(handler))) {}
 
 GrpcWorkerServer::~GrpcWorkerServer() = default;
 

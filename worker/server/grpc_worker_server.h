@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -10,11 +11,13 @@
 namespace weir {
 
 // Answers the coordinator's calls over gRPC: each is posted to the executor, handled there, and
-// answered when the handler says so. Thread: Start and Stop by the owner; executor and handler must
-// outlive it.
+// answered when the handler says so. The port is bound before the handler exists, which may need to
+// know it: `handler` is asked on the executor with each call. Thread: Start and Stop by the owner;
+// the executor must outlive it.
 class GrpcWorkerServer {
  public:
-  GrpcWorkerServer(std::string listen_address, Executor& executor, WorkerHandler& handler);
+  GrpcWorkerServer(std::string listen_address, Executor& executor,
+                   std::function<WorkerHandler&()> handler);
   ~GrpcWorkerServer();  // stops
 
   Status Start();

@@ -243,6 +243,10 @@ class RpcLoopbackTest : public ::testing::Test {
     coordinator_address_ = Concat("127.0.0.1:", coordinator_server_.port());
   }
 
+  std::function<WorkerHandler&()> Worker() {
+    return [this]() -> WorkerHandler& { return worker_; };
+  }
+
   // Runs `call` on the loop and waits for its outcome.
   template <typename T>
   T Ask(std::function<void(std::function<void(T)>)> call) {
@@ -270,8 +274,9 @@ class RpcLoopbackTest : public ::testing::Test {
   FakeWorker worker_{loop_};
   FakeCoordinator coordinator_;
   std::string worker_address_, coordinator_address_;
-  GrpcWorkerServer worker_server_{"127.0.0.1:0", loop_, worker_};
-  GrpcCoordinatorServer coordinator_server_{"127.0.0.1:0", loop_, coordinator_};
+  GrpcWorkerServer worker_server_{"127.0.0.1:0", loop_, Worker()};
+  GrpcCoordinatorServer coordinator_server_{
+      "127.0.0.1:0", loop_, [this]() -> CoordinatorHandler& { return coordinator_; }};
 };
 
 TEST_F(RpcLoopbackTest, EveryCallOfTheCoordinatorReachesTheWorker) {
@@ -544,7 +549,7 @@ TEST_F(RpcLoopbackTest, AWatchOnNobodyWaitsUntilTheConnectionStood) {
   EXPECT_FALSE(broken.Arrived(milliseconds(0)));
   // Somebody comes up there: the gateway tries again by itself.
   port.reset();
-  GrpcWorkerServer late(address, loop_, worker_);
+  GrpcWorkerServer late(address, loop_, Worker());
   ASSERT_TRUE(late.Start().ok());
   auto start = std::chrono::steady_clock::now();
   while (!Ask<Status>([&](auto done) { gateway.Trigger(address, {}, done); }).ok()) {
@@ -594,10 +599,10 @@ TEST_F(RpcLoopbackTest, AGatewayThatEndsGivesUpItsCallsAtOnce) {
 }
 
 TEST_F(RpcLoopbackTest, APortThatIsTakenIsAClearError) {
-  GrpcWorkerServer second(worker_address_, loop_, worker_);
+  GrpcWorkerServer second(worker_address_, loop_, Worker());
   Status status = second.Start();
   EXPECT_EQ(status.message(), "cannot listen on " + worker_address_ + ": Address already in use");
-  GrpcWorkerServer nowhere("no-such-host.invalid:0", loop_, worker_);
+  GrpcWorkerServer nowhere("no-such-host.invalid:0", loop_, Worker());
   EXPECT_THAT(nowhere.Start().message(), HasSubstr("cannot listen on no-such-host.invalid:0: "));
 }
 
