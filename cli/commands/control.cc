@@ -1,0 +1,87 @@
+#include <cstdio>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/signals.h"
+#include "cli/json_output.h"
+#include "cli/text.h"
+#include "common/base/concat.h"
+#include "common/rpc/coordinator_client.h"
+
+namespace weir::cli {
+namespace {
+
+constexpr int64_t kPollUs = 100'000;
+// How long `cancel` stays to see the job end before it says that it goes on by itself.
+constexpr int64_t kCancelWaitUs = 30'000'000;
+
+}  // namespace
+
+int Cancel(const Session& session, const std::string& name, bool force) {
+  CoordinatorClient client(session.coordinator);
+  StatusOr<JobStatus> job = client.GetJob(name);
+  if (!job.ok()) return Report(job.status());
+  std::string id = job->id.value();
+  StatusOr<std::vector<std::string>> left = client.Cancel(id, force);
+  if (!left.ok()) return Report(left.status());
+  CatchInterrupts();
+  for (int64_t waited_us = 0;; waited_us += kPollUs) {
+    StatusOr<JobStatus> now = client.GetJob(id);
+    if (!now.ok()) return Report(now.status());
+    if (IsEnded(now->state) || waited_us >= kCancelWaitUs || Interrupts() > 0) {
+      if (session.json) {
+        std::printf("%s\n", JobToJson(*now).ToPrettyJson().c_str());
+      } else {
+        std::string note = IsEnded(now->state) || now->waiting_for.empty()
+                               ? ""
+                               : Concat("  waits for ", now->waiting_for);
+        std::printf("%s  %s  %s%s\n", now->name.c_str(), ShortId(now->id).c_str(),
+                    ColouredState(now->state, StdoutIsTerminal()).c_str(), note.c_str());
+      }
+      for (const std::string& item : *left) {
+        std::fprintf(stderr, "weir: left behind: %s\n", item.c_str());
+      }
+      return now->state == JobState::kCanceled || now->state == JobState::kCancelling ? kDone
+                                                                                    : kFailed;
+    }
+    Pause(kPollUs);
+  }
+}
+
+int Remove(const Session& session, const std::string& job) {
+  CoordinatorClient client(session.coordinator);
+  Status removed = client.Remove(job);
+  if (!removed.ok()) return Report(removed);
+  if (!session.json) std::printf("removed %s\n", job.c_str());
+  return kDone;
+}
+
+int Logs(const Session& session, const std::string& job, bool follow) {
+  CoordinatorClient client(session.coordinator);
+  CatchInterrupts();
+  int64_t shown_until_us = 0;
+  size_t shown_at_that_time = 0;
+  while (true) {
+    StatusOr<std::vector<JobEvent>> events = client.GetEvents(job);
+    if (!events.ok()) return Report(events.status());
+    if (session.json && !follow) {
+      std::printf("%s\n", EventsToJson(*events).ToPrettyJson().c_str());
+      return kDone;
+    }
+    size_t same_time = 0;
+    for (const JobEvent& event : *events) {
+      if (event.wall_us < shown_until_us) continue;
+      if (event.wall_us == shown_until_us && ++same_time <= shown_at_that_time) continue;
+      if (event.wall_us > shown_until_us) {
+        shown_until_us = event.wall_us;
+        same_time = 1;
+      }
+      shown_at_that_time = same_time;
+      std::printf("%s  %s\n", FormatTime(event.wall_us).c_str(), event.text.c_str());
+    }
+    std::fflush(stdout);
+    if (!follow || Interrupts() > 0) return kDone;
+    Pause(500'000);
+  }
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,123 @@
+// The command line of Weir: parses options and hands over to one function per command.
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <string>
+
+#include "cli/commands/commands.h"
+#include "common/base/version.h"
+
+namespace {
+
+using namespace weir::cli;  // NOLINT: this file is nothing but their use
+
+// Text of `weir --help` behind the options.
+constexpr char kFooter[] =
+    "A job is named by its id, a unique prefix of it, or its name if one such job is live.\n"
+    "Exit codes: 0 done (attached run: FINISHED), 1 failed, 2 wrong usage or refused job,\n"
+    "3 cancelled, 4 coordinator not reached, 130 detached by Ctrl-C.\n"
+    "Example: weir local -w 2 &  weir run examples/flights/job.json";
+
+void AddJobFile(CLI::App* command, RunOptions& run) {
+  command->add_option("job", run.job_file, "JOB.json, or a job library JOB.so")->required();
+  command->add_option("-p,--parallelism", run.parallelism, "parallelism of the job")
+      ->check(CLI::Range(1, 32768));
+  command->add_option("--set", run.settings, "set a job option: name=value (repeat for more)")
+      ->allow_extra_args(false);
+  command->add_option("--name", run.name, "another name for the job");
+  command->add_option("arguments", run.arguments, "arguments of a job library, after --");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Weir: exactly-once stream processing", "weir"};
+  app.set_version_flag("--version", "weir " WEIR_VERSION);
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  app.fallthrough();
+  Session session;
+  if (const char* address = std::getenv("WEIR_COORDINATOR")) {
+    if (address[0] != '\0') session.coordinator = address;
+  }
+  app.add_option("--coordinator", session.coordinator,
+                 "address of the coordinator, host:port (also WEIR_COORDINATOR)")
+      ->capture_default_str();
+  app.add_flag("--json", session.json, "print one JSON document instead of text");
+
+  int code = 0;
+  RunOptions run;
+  std::string job;
+  bool all = false, force = false, subtasks = false, follow = false;
+  LocalOptions local;
+
+  CLI::App* run_command = app.add_subcommand("run", "submit a job and follow it to its end");
+  AddJobFile(run_command, run);
+  run_command->add_flag("-d,--detached", run.detached, "submit and return");
+  run_command->add_option("--from", run.restore_from,
+                          "start from a kept checkpoint: its directory, chk-…");
+  run_command->callback([&] { code = Run(session, run); });
+
+  CLI::App* list = app.add_subcommand("list", "live jobs");
+  list->add_flag("-a,--all", all, "ended jobs too");
+  list->callback([&] { code = List(session, all); });
+
+  CLI::App* status = app.add_subcommand("status", "one job: state, subtasks, rates, last checkpoint");
+  status->add_option("job", job, "id, prefix or name")->required();
+  status->callback([&] { code = ShowStatus(session, job); });
+
+  CLI::App* logs = app.add_subcommand("logs", "what happened to a job");
+  logs->add_option("job", job, "id, prefix or name")->required();
+  logs->add_flag("-f,--follow", follow, "go on as more happens");
+  logs->callback([&] { code = Logs(session, job, follow); });
+
+  CLI::App* info = app.add_subcommand("info", "the plan of a job that is not submitted, as a tree");
+  AddJobFile(info, run);
+  info->callback([&] { code = Info(session, run); });
+
+  CLI::App* checkpoints = app.add_subcommand("checkpoints", "history of a job's checkpoints");
+  checkpoints->add_option("job", job, "id, prefix or name")->required();
+  checkpoints->add_flag("--subtasks", subtasks,
+                        "barrier, alignment, parts, size and ack of each subtask");
+  checkpoints->callback([&] { code = Checkpoints(session, job, subtasks); });
+
+  CLI::App* cancel = app.add_subcommand("cancel", "end a job; what completed stays published");
+  cancel->add_option("job", job, "id, prefix or name")->required();
+  cancel->add_flag("--force", force,
+                   "do not wait for workers to settle transactions; names what is left behind");
+  cancel->callback([&] { code = Cancel(session, job, force); });
+
+  CLI::App* remove = app.add_subcommand("remove", "forget an ended job and delete its files");
+  remove->add_option("job", job, "id or prefix")->required();
+  remove->callback([&] { code = Remove(session, job); });
+
+  CLI::App* workers = app.add_subcommand("workers", "registered workers and their slots");
+  workers->callback([&] { code = Workers(session); });
+
+  CLI::App* local_command =
+      app.add_subcommand("local", "a whole cluster on this machine, in real processes");
+  local_command->add_option("-w,--workers", local.workers, "workers to start")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+  local_command->add_option("-s,--slots", local.slots, "slots of each worker (0: as many as cores)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  local_command->add_option("--port", local.port, "the coordinator's port (0: a free one)")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  local_command->add_option("--dir", local.directory, "where data and logs go")
+      ->capture_default_str();
+  local_command->add_flag("--clean", local.clean, "remove the data of an earlier local cluster first");
+  local_command->add_option("--log-level", local.log_level, "debug, info, warning or error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->capture_default_str();
+  local_command->callback([&] { code = Local(local); });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Help and version are no errors; everything else is wrong usage.
+    return app.exit(error) == 0 ? kDone : kRefused;
+  }
+  return code;
+}

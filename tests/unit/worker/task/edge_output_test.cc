@@ -1,0 +1,123 @@
+// Goal: every row goes to the subtask that surface.md gives its key, order and barriers are kept,
+// and small pieces become batches. Method: local channels at the far end; targets are computed from
+// key vectors of tests/unit/record (SubtaskOf and HashKeys have their own vectors there).
+
+#include "worker/task/edge_output.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "common/record/key_group.h"
+#include "worker/network/local_channel.h"
+
+namespace weir {
+namespace {
+
+SchemaPtr MakeSchema() {
+  return std::make_shared<const Schema>(
+      Schema({{"key", Type::kInt64}, {"text", Type::kString}}));
+}
+
+RecordBatchPtr MakeBatch(const SchemaPtr& schema, int64_t first, int64_t count,
+                         const std::string& text = "x") {
+  BatchBuilder builder(schema);
+  for (int64_t i = 0; i < count; ++i) {
+    builder.column(0).AppendInt64(first + i);
+    builder.column(1).AppendText(text);
+  }
+  return std::make_shared<const RecordBatch>(builder.Finish());
+}
+
+class EdgeOutputTest : public testing::Test {
+ protected:
+  std::unique_ptr<EdgeOutput> Make(Partitioning partitioning, int receivers,
+                                   JobOptions options = {}) {
+    ExecutionPlan::Edge edge;
+    edge.partitioning = partitioning;
+    if (partitioning == Partitioning::kHash) edge.key_columns = {0};
+    std::vector<ChannelSender*> senders;
+    for (int i = 0; i < receivers; ++i) {
+      channels_.push_back(std::make_unique<LocalChannel>(1 << 20));
+      senders.push_back(channels_.back().get());
+    }
+    return std::make_unique<EdgeOutput>(edge, schema_, 128, options, senders);
+  }
+  // Keys, and "|" for anything else, in the order they came.
+  std::vector<int64_t> Drain(int channel) {
+    std::vector<int64_t> keys;
+    StreamElement element;
+    while (*channels_[channel]->TryPop(&element)) {
+      if (auto* batch = std::get_if<RecordBatchPtr>(&element)) {
+        ++batches_;
+        for (int64_t i = 0; i < (*batch)->rows(); ++i) keys.push_back((*batch)->column(0).Int64(i));
+      } else {
+        keys.push_back(-1);
+      }
+    }
+    return keys;
+  }
+
+  SchemaPtr schema_ = MakeSchema();
+  std::vector<std::unique_ptr<LocalChannel>> channels_;
+  int batches_ = 0;
+};
+
+TEST_F(EdgeOutputTest, HashSendsEachKeyToTheSubtaskOfItsKeyGroupInOrder) {
+  auto output = Make(Partitioning::kHash, 3);
+  RecordBatchPtr batch = MakeBatch(schema_, 0, 1000);
+  ASSERT_TRUE(output->Emit(batch).ok());
+  EXPECT_TRUE(output->holds_rows());
+  output->Broadcast(Barrier{CheckpointId(1), 0});
+  EXPECT_FALSE(output->holds_rows());
+  std::vector<uint64_t> hashes;
+  int key[] = {0};
+  HashKeys(*batch, key, &hashes);
+  std::vector<std::vector<int64_t>> expected(3);
+  for (int64_t i = 0; i < 1000; ++i) {
+    expected[SubtaskOf(KeyGroupOf(hashes[i], 128), 128, 3)].push_back(i);
+  }
+  for (int i = 0; i < 3; ++i) {
+    expected[i].push_back(-1);
+    EXPECT_GT(expected[i].size(), 100u);
+    EXPECT_EQ(Drain(i), expected[i]);
+  }
+}
+
+TEST_F(EdgeOutputTest, SmallBatchesAreGatheredUpToTheRowLimit) {
+  JobOptions options;
+  options.batch_rows_max = 50;
+  auto output = Make(Partitioning::kHash, 2, options);
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(output->Emit(MakeBatch(schema_, i * 10, 10)).ok());
+  std::vector<int64_t> before = Drain(0);
+  EXPECT_EQ(before.size() % 50, 0u);
+  EXPECT_EQ(batches_, static_cast<int>(before.size() / 50));
+  output->Flush();
+  std::vector<int64_t> rest0 = Drain(0), rest1 = Drain(1);
+  EXPECT_EQ(before.size() + rest0.size() + rest1.size(), 1000u);
+}
+
+TEST_F(EdgeOutputTest, RebalanceGoesRoundAndBroadcastGoesEverywhere) {
+  auto rebalance = Make(Partitioning::kRebalance, 2);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(rebalance->Emit(MakeBatch(schema_, i, 1)).ok());
+  EXPECT_EQ(Drain(0), (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ(Drain(1), (std::vector<int64_t>{1, 3}));
+  channels_.clear();
+  auto broadcast = Make(Partitioning::kBroadcast, 2);
+  ASSERT_TRUE(broadcast->Emit(MakeBatch(schema_, 5, 2)).ok());
+  EXPECT_EQ(Drain(0), (std::vector<int64_t>{5, 6}));
+  EXPECT_EQ(Drain(1), (std::vector<int64_t>{5, 6}));
+}
+
+TEST_F(EdgeOutputTest, ARowAboveTheLimitIsAnErrorAndABigBatchIsCut) {
+  auto output = Make(Partitioning::kForward, 1);
+  Status status = output->Emit(MakeBatch(schema_, 0, 1, std::string((64 << 20) + 1, 'a')));
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("67108864"), std::string::npos);
+  ASSERT_TRUE(output->Emit(MakeBatch(schema_, 10, 3, std::string(30 << 20, 'a'))).ok());
+  EXPECT_EQ(Drain(0), (std::vector<int64_t>{10, 11, 12}));
+  EXPECT_EQ(batches_, 2);
+}
+
+}  // namespace
+}  // namespace weir

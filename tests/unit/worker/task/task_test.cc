@@ -1,0 +1,419 @@
+// Goal: a task cuts its snapshots exactly at the barriers, publishes only what completed, ends its
+// input once, and reports its first error. Method: one real Task with operators made here, local
+// channels on both sides, an in-memory disk and a manual clock; every step is made by hand.
+
+#include "worker/task/task.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/support/manual_executor.h"
+#include "tests/support/memory_file_system.h"
+#include "worker/checkpoint/snapshot_files.h"
+#include "worker/network/local_channel.h"
+
+namespace weir {
+namespace {
+
+// What the operators under test did, by name.
+struct Trace {
+  std::vector<std::string> calls;
+  std::vector<int64_t> written;
+  std::vector<SplitState> restored;
+  int64_t source_rows = 0;
+  int64_t source_next = 0;
+  bool sink_ready = true;
+  std::function<void(StatusOr<std::vector<Committable>>)> prepare_done;
+};
+Trace* trace = nullptr;
+
+class CountingSource : public Source {
+ public:
+  Status Open(SourceContext& context, const std::vector<SplitState>& restored) override {
+    schema_ = context.output_schema();
+    trace->restored = restored;
+    for (const SplitState& state : restored) trace->source_next = std::stoll(state.position);
+    return {};
+  }
+  StatusOr<PollResult> Poll(Output& output) override {
+    if (trace->source_next >= trace->source_rows) return PollResult::kEnded;
+    BatchBuilder builder(schema_);
+    builder.column(0).AppendInt64(trace->source_next++);
+    output.Emit(builder.Finish());
+    return PollResult::kRows;
+  }
+  std::vector<SplitState> SnapshotPositions() override {
+    return {{"only", std::to_string(trace->source_next)}};
+  }
+
+ private:
+  SchemaPtr schema_;
+};
+
+class RunningSum : public Operator {
+ public:
+  Status Open(OperatorContext& context) override {
+    sum_ = context.value_state<int64_t>("sum");
+    schema_ = context.output_schema();
+    return {};
+  }
+  Status ProcessBatch(int, const RecordBatch& batch, Output& output) override {
+    BatchBuilder builder(schema_);
+    for (int64_t i = 0; i < batch.rows(); ++i) {
+      if (batch.column(0).Int64(i) < 0) return OutOfRangeError("negative row");
+      int64_t sum = sum_.get(i) + batch.column(0).Int64(i);
+      sum_.set(i, sum);
+      builder.column(0).AppendInt64(sum);
+    }
+    output.Emit(builder.Finish());
+    return {};
+  }
+  Status OnEndOfInput(Output& output) override {
+    BatchBuilder builder(schema_);
+    builder.column(0).AppendInt64(1000);
+    output.Emit(builder.Finish());
+    return {};
+  }
+
+ private:
+  ValueState<int64_t> sum_;
+  SchemaPtr schema_;
+};
+
+class TracingSink : public Sink {
+ public:
+  void Open(SinkContext& context, std::function<void(Status)> done) override {
+    context_ = &context;
+    done(Status());
+  }
+  Status Write(const RecordBatch& batch) override {
+    for (int64_t i = 0; i < batch.rows(); ++i) trace->written.push_back(batch.column(0).Int64(i));
+    return {};
+  }
+  bool Ready() const override { return trace->sink_ready; }
+  void Prepare(CheckpointId n,
+               std::function<void(StatusOr<std::vector<Committable>>)> done) override {
+    trace->calls.push_back("prepare " + std::to_string(n.value()) + " rows " +
+                           std::to_string(trace->written.size()));
+    trace->prepare_done = std::move(done);
+  }
+  void Publish(CheckpointId n, std::function<void(Status)> done) override {
+    trace->calls.push_back("publish " + std::to_string(n.value()));
+    done(Status());
+  }
+  void OnAborted(CheckpointId n) override {
+    trace->calls.push_back("abort " + std::to_string(n.value()));
+  }
+
+ private:
+  SinkContext* context_ = nullptr;
+};
+
+class TaskTest : public testing::Test, public TaskObserver {
+ protected:
+  static void SetUpTestSuite() {
+    Registry::Global().AddSource("test.source", [] { return std::make_unique<CountingSource>(); });
+    Registry::Global().AddOperator("test.sum", [] { return std::make_unique<RunningSum>(); });
+    Registry::Global().AddSink(
+        "test.sink", {[] { return std::make_unique<TracingSink>(); }, [] {
+                        return std::unique_ptr<Committer>();
+                      }});
+  }
+  void SetUp() override {
+    trace = &trace_;
+    disk_files_.PutDirectory("/job");
+    graph_ = std::make_shared<JobGraph>();
+    plan_ = std::make_shared<ExecutionPlan>();
+    restore_ = std::make_shared<CheckpointManifest>();
+  }
+  void TearDown() override {
+    if (task_) task_->Shutdown();
+  }
+
+  void OnReport(TaskReport report) override { reports_.push_back(std::move(report)); }
+  void OnAcknowledge(TaskAck ack) override { acks_.push_back(std::move(ack)); }
+  void OnPublished(PublishReport report) override { published_.push_back(std::move(report)); }
+
+  static JobVertex Vertex(const std::string& uid, const std::string& type, bool emits) {
+    JobVertex vertex;
+    vertex.uid = uid;
+    vertex.type = type;
+    if (emits) vertex.output_schema = Schema({{"n", Type::kInt64}});
+    return vertex;
+  }
+  // One task of these vertices; with `inputs` channels into it (keyed) and one out of it.
+  void Make(std::vector<JobVertex> chain, int inputs, bool output) {
+    graph_->vertices.push_back(Vertex("upstream", "test.source", true));
+    ExecutionPlan::TaskVertex upstream;
+    upstream.chain = {0};
+    ExecutionPlan::TaskVertex task;
+    for (JobVertex& vertex : chain) {
+      task.chain.push_back(static_cast<int>(graph_->vertices.size()));
+      graph_->vertices.push_back(std::move(vertex));
+    }
+    plan_->tasks = {upstream, task};
+    std::vector<InputGate::Channel> in;
+    if (inputs > 0) {
+      ExecutionPlan::Edge edge;
+      edge.from_task = 0;
+      edge.to_task = 1;
+      edge.partitioning = Partitioning::kHash;
+      edge.key_columns = {0};
+      plan_->edges.push_back(edge);
+      plan_->tasks[1].inputs = {0};
+      for (int i = 0; i < inputs; ++i) {
+        inputs_.push_back(std::make_unique<LocalChannel>(1 << 20));
+        in.push_back({inputs_.back().get(), 0, false});
+      }
+    }
+    std::vector<std::unique_ptr<EdgeOutput>> out;
+    if (output) {
+      output_ = std::make_unique<LocalChannel>(64);
+      ExecutionPlan::Edge edge;
+      edge.from_task = 1;
+      out.push_back(std::make_unique<EdgeOutput>(
+          edge, std::make_shared<const Schema>(Schema({{"n", Type::kInt64}})), 128, JobOptions(),
+          std::vector<ChannelSender*>{output_.get()}));
+    }
+    TaskDescription description;
+    description.job = JobId("j");
+    description.generation = Generation(2);
+    description.job_directory = "/job";
+    description.restore_directory = "/job";
+    description.task = 1;
+    description.graph = graph_;
+    description.plan = plan_;
+    description.options = std::make_shared<const JobOptions>();
+    description.restore = restore_;
+    TaskEnvironment environment;
+    environment.make_files = [this](Executor& owner) {
+      return std::make_unique<MemoryFileSystem>(owner, disk_files_.disk());
+    };
+    environment.timers = std::make_unique<ManualExecutor>();
+    environment.clock = &executor_.clock();
+    environment.wake = [this] { ++wakes_; };
+    environment.registry = &Registry::Global();
+    task_ = std::make_unique<Task>(std::move(description), std::move(environment), *this,
+                                   std::move(in), std::move(out));
+    task_->Post([this] { task_->Start(); });
+  }
+  // Steps until the task neither makes progress nor has mail that wakes it.
+  StepResult Run() {
+    StepResult result;
+    for (int i = 0; i < 10'000; ++i) {
+      int before = wakes_;
+      result = task_->Step();
+      if (result.kind != StepResult::Kind::kProgress && wakes_ == before) return result;
+    }
+    ADD_FAILURE() << "the task does not come to rest";
+    return result;
+  }
+  static RecordBatchPtr Rows(std::vector<int64_t> values) {
+    BatchBuilder builder(std::make_shared<const Schema>(Schema({{"n", Type::kInt64}})));
+    for (int64_t value : values) builder.column(0).AppendInt64(value);
+    return std::make_shared<const RecordBatch>(builder.Finish());
+  }
+  // Rows as numbers, "B<n>" barriers, "E" end of input.
+  std::string Out() {
+    std::string text;
+    StreamElement element;
+    while (*output_->TryPop(&element)) {
+      if (auto* batch = std::get_if<RecordBatchPtr>(&element)) {
+        for (int64_t i = 0; i < (*batch)->rows(); ++i) {
+          text += std::to_string((*batch)->column(0).Int64(i)) + " ";
+        }
+      } else if (auto* barrier = std::get_if<Barrier>(&element)) {
+        text += "B" + std::to_string(barrier->checkpoint.value()) + " ";
+      } else {
+        text += "E ";
+      }
+    }
+    return text;
+  }
+
+  Trace trace_;
+  ManualExecutor executor_;
+  MemoryFileSystem disk_files_{executor_};
+  std::shared_ptr<JobGraph> graph_;
+  std::shared_ptr<ExecutionPlan> plan_;
+  std::shared_ptr<CheckpointManifest> restore_;
+  std::vector<std::unique_ptr<LocalChannel>> inputs_;
+  std::unique_ptr<LocalChannel> output_;
+  std::vector<TaskReport> reports_;
+  std::vector<TaskAck> acks_;
+  std::vector<PublishReport> published_;
+  int wakes_ = 0;
+  std::unique_ptr<Task> task_;
+};
+
+TEST_F(TaskTest, TheCutLiesExactlyAtTheBarriersOfAllChannels) {
+  disk_files_.PutDirectory("/job/chk-5.2");
+  Make({Vertex("sum", "test.sum", true)}, 2, true);
+  EXPECT_EQ(Run().kind, StepResult::Kind::kIdle);
+  ASSERT_EQ(reports_.size(), 1u);
+  EXPECT_EQ(reports_[0].state, TaskState::kRunning);
+  inputs_[0]->Push(Rows({1}));
+  inputs_[0]->Push(Barrier{CheckpointId(5), 0});
+  inputs_[0]->Push(Rows({1}));
+  inputs_[1]->Push(Rows({2}));
+  Run();
+  EXPECT_EQ(Out(), "1 2 ");  // the row behind barrier 5 waits
+  inputs_[1]->Push(Rows({2}));
+  inputs_[1]->Push(Barrier{CheckpointId(5), 0});
+  Run();
+  EXPECT_EQ(Out(), "4 B5 2 ");
+  ASSERT_EQ(acks_.size(), 1u);
+  EXPECT_TRUE(acks_[0].error.ok()) << acks_[0].error;
+  ASSERT_EQ(acks_[0].snapshots.size(), 1u);
+
+  // Restored from that snapshot the sums go on from 1 and 4.
+  CheckpointManifest manifest;
+  manifest.checkpoint = CheckpointId(5);
+  manifest.snapshots = acks_[0].snapshots;
+  *restore_ = manifest;
+  task_->Shutdown();
+  inputs_.clear();
+  graph_->vertices.clear();
+  plan_->edges.clear();
+  Make({Vertex("sum", "test.sum", true)}, 1, true);
+  inputs_[0]->Push(Rows({1, 2}));
+  Run();
+  EXPECT_EQ(Out(), "2 6 ");
+}
+
+TEST_F(TaskTest, AFailedSnapshotWriteDeclinesTheCheckpointAndTheTaskGoesOn) {
+  Make({Vertex("sum", "test.sum", true)}, 1, true);  // no directory chk-1.2
+  Run();
+  inputs_[0]->Push(Rows({3}));
+  inputs_[0]->Push(Barrier{CheckpointId(1), 0});
+  inputs_[0]->Push(Rows({3}));
+  Run();
+  ASSERT_EQ(acks_.size(), 1u);
+  EXPECT_FALSE(acks_[0].error.ok());
+  EXPECT_EQ(Out(), "3 B1 6 ");
+}
+
+TEST_F(TaskTest, ASourceInjectsBarriersInGrowingOrderAndEndsItsInputOnce) {
+  disk_files_.PutDirectory("/job/chk-2.2");
+  disk_files_.PutDirectory("/job/chk-4.2");
+  trace_.source_rows = 3;
+  Make({Vertex("numbers", "test.source", true)}, 0, true);
+  for (int i = 0; i < 2; ++i) task_->Step();  // the first step starts and reads
+  task_->Trigger(Barrier{CheckpointId(2), 0});
+  task_->Trigger(Barrier{CheckpointId(2), 0});
+  task_->Trigger(Barrier{CheckpointId(1), 0});
+  EXPECT_EQ(Run().reason, BlockingReason::kFinishing);
+  task_->OnAborted(CheckpointId(3));
+  task_->Trigger(Barrier{CheckpointId(3), 0});
+  task_->Trigger(Barrier{CheckpointId(4), 0});
+  Run();
+  EXPECT_EQ(Out(), "0 1 B2 2 E B4 ");
+  ASSERT_EQ(acks_.size(), 2u);
+  EXPECT_EQ(DecodePositions(disk_files_.Bytes("/job/" + acks_[0].snapshots[0].handles[0].path))
+                ->at(0)
+                .position,
+            "2");
+  int ended = 0;
+  for (const TaskReport& report : reports_) ended += report.state == TaskState::kEndedInput;
+  EXPECT_EQ(ended, 1);
+}
+
+TEST_F(TaskTest, OperatorsSpeakOnceMoreAtEndOfInput) {
+  Make({Vertex("sum", "test.sum", true)}, 2, true);
+  inputs_[0]->Push(Rows({1}));
+  inputs_[0]->Push(EndOfInput{});
+  Run();
+  EXPECT_EQ(Out(), "1 ");
+  inputs_[1]->Push(EndOfInput{});
+  EXPECT_EQ(Run().reason, BlockingReason::kFinishing);
+  EXPECT_EQ(Out(), "1000 E ");
+  EXPECT_EQ(reports_.back().state, TaskState::kEndedInput);
+}
+
+TEST_F(TaskTest, TheAckWaitsUntilTheSinkHasSealedAndNothingIsPublishedBefore) {
+  disk_files_.PutDirectory("/job/chk-1.2");
+  Make({Vertex("out", "test.sink", false)}, 1, false);
+  inputs_[0]->Push(Rows({1, 2}));
+  inputs_[0]->Push(Barrier{CheckpointId(1), 0});
+  inputs_[0]->Push(Rows({3}));
+  Run();
+  EXPECT_EQ(trace_.calls, std::vector<std::string>{"prepare 1 rows 2"});
+  EXPECT_EQ(trace_.written.size(), 3u);
+  EXPECT_TRUE(acks_.empty());
+  Committable sealed;
+  sealed.uid = "out";
+  sealed.payload = "file";
+  task_->Post([this, sealed] { trace_.prepare_done(std::vector<Committable>{sealed}); });
+  Run();
+  ASSERT_EQ(acks_.size(), 1u);
+  EXPECT_EQ(acks_[0].snapshots[0].committables, std::vector<Committable>{sealed});
+  task_->OnAborted(CheckpointId(0));
+  task_->OnCompleted(CheckpointId(1));
+  EXPECT_EQ(trace_.calls.back(), "publish 1");
+  ASSERT_EQ(published_.size(), 1u);
+  EXPECT_EQ(published_[0].checkpoint, CheckpointId(1));
+}
+
+TEST_F(TaskTest, ASinkThatCannotSealFailsTheTask) {
+  disk_files_.PutDirectory("/job/chk-1.2");
+  Make({Vertex("out", "test.sink", false)}, 1, false);
+  inputs_[0]->Push(Barrier{CheckpointId(1), 0});
+  Run();
+  task_->Post([this] { trace_.prepare_done(ResourceExhaustedError("disk full")); });
+  EXPECT_EQ(Run().kind, StepResult::Kind::kDone);
+  EXPECT_TRUE(acks_.empty());
+  EXPECT_EQ(reports_.back().state, TaskState::kFailed);
+  EXPECT_EQ(reports_.back().uid, "out");
+}
+
+TEST_F(TaskTest, ASinkThatIsNotReadyHoldsTheTaskBackWithANamedReason) {
+  Make({Vertex("out", "test.sink", false)}, 1, false);
+  trace_.sink_ready = false;
+  inputs_[0]->Push(Rows({1}));
+  StepResult result = Run();
+  EXPECT_EQ(result.kind, StepResult::Kind::kBlocked);
+  EXPECT_EQ(result.reason, BlockingReason::kSink);
+  EXPECT_TRUE(trace_.written.empty());
+  trace_.sink_ready = true;
+  Run();
+  EXPECT_EQ(trace_.written.size(), 1u);
+}
+
+TEST_F(TaskTest, WithoutCreditNoFurtherElementIsTakenButBarriersOfASourceStillGoOut) {
+  disk_files_.PutDirectory("/job/chk-1.2");
+  trace_.source_rows = 1000;
+  Make({Vertex("numbers", "test.source", true)}, 0, true);
+  StepResult result = Run();
+  EXPECT_EQ(result.reason, BlockingReason::kCredit);
+  int64_t emitted = trace_.source_next;
+  EXPECT_LE(emitted, 10);  // the window is 64 bytes
+  task_->Trigger(Barrier{CheckpointId(1), 0});
+  Run();
+  EXPECT_EQ(trace_.source_next, emitted);
+  EXPECT_NE(Out().find("B1"), std::string::npos);
+  Run();
+  EXPECT_GT(trace_.source_next, emitted);
+}
+
+TEST_F(TaskTest, TheFirstErrorIsReportedWithItsOperatorAndEndsTheTask) {
+  Make({Vertex("sum", "test.sum", true)}, 1, true);
+  inputs_[0]->Push(Rows({1, -1}));
+  inputs_[0]->Push(Rows({2}));
+  EXPECT_EQ(Run().kind, StepResult::Kind::kDone);
+  EXPECT_EQ(reports_.back().state, TaskState::kFailed);
+  EXPECT_EQ(reports_.back().uid, "sum");
+  EXPECT_EQ(reports_.back().error.message(), "negative row");
+  EXPECT_EQ(Out(), "");
+}
+
+TEST_F(TaskTest, KeyedStateWithoutAHashEdgeIsRefused) {
+  Make({Vertex("numbers", "test.source", true), Vertex("sum", "test.sum", true)}, 0, true);
+  Run();
+  EXPECT_EQ(reports_.back().state, TaskState::kFailed);
+  EXPECT_EQ(reports_.back().uid, "sum");
+  EXPECT_NE(reports_.back().error.message().find("not hash partitioned"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,134 @@
+#include "worker/task/edge_output.h"
+
+#include <numeric>
+
+#include "common/base/check.h"
+#include "common/base/concat.h"
+#include "common/record/key_group.h"
+
+namespace weir {
+
+EdgeOutput::EdgeOutput(const ExecutionPlan::Edge& edge, SchemaPtr schema,
+                       int receiver_max_parallelism, const JobOptions& options,
+                       std::vector<ChannelSender*> senders)
+    : partitioning_(edge.partitioning), key_columns_(edge.key_columns), schema_(std::move(schema)),
+      max_parallelism_(receiver_max_parallelism), rows_max_(options.batch_rows_max),
+      bytes_max_(options.batch_bytes_max), senders_(std::move(senders)) {
+  WEIR_CHECK(!senders_.empty());
+  if (partitioning_ == Partitioning::kHash && senders_.size() > 1) {
+    int parallelism = static_cast<int>(senders_.size());
+    target_of_key_group_.resize(max_parallelism_);
+    for (int group = 0; group < max_parallelism_; ++group) {
+      target_of_key_group_[group] = SubtaskOf(group, max_parallelism_, parallelism);
+    }
+    for (size_t i = 0; i < senders_.size(); ++i) {
+      builders_.push_back(std::make_unique<BatchBuilder>(schema_));
+    }
+    rows_of_.resize(senders_.size());
+  }
+}
+
+Status EdgeOutput::PushBounded(ChannelSender* sender, const RecordBatchPtr& batch) {
+  if (batch->ByteSize() <= kRowBytesMax) {
+    sender->Push(batch);
+    return {};
+  }
+  if (batch->rows() == 1) {
+    return InvalidArgumentError(Concat("a row of ", batch->ByteSize(), " bytes is larger than ",
+                                       kRowBytesMax, ", the most a row may have"));
+  }
+  std::vector<int32_t> rows(static_cast<size_t>(batch->rows()));
+  std::iota(rows.begin(), rows.end(), 0);
+  std::span<const int32_t> all(rows);
+  size_t half = rows.size() / 2;
+  WEIR_RETURN_IF_ERROR(PushBounded(
+      sender, std::make_shared<const RecordBatch>(batch->Select(all.subspan(0, half)))));
+  return PushBounded(sender, std::make_shared<const RecordBatch>(batch->Select(all.subspan(half))));
+}
+
+Status EdgeOutput::Emit(const RecordBatchPtr& batch) {
+  if (batch->rows() == 0) return {};
+  switch (partitioning_) {
+    case Partitioning::kHash:
+      if (senders_.size() > 1) return EmitByKey(*batch);
+      [[fallthrough]];
+    case Partitioning::kForward:
+      return PushBounded(senders_[0], batch);
+    case Partitioning::kRebalance: {
+      ChannelSender* sender = senders_[next_];
+      next_ = (next_ + 1) % senders_.size();
+      return PushBounded(sender, batch);
+    }
+    case Partitioning::kBroadcast:
+      for (ChannelSender* sender : senders_) WEIR_RETURN_IF_ERROR(PushBounded(sender, batch));
+      return {};
+  }
+  return {};
+}
+
+Status EdgeOutput::EmitByKey(const RecordBatch& batch) {
+  if (batch.ByteSize() > kRowBytesMax) {
+    // Rare: let the bound on a single row be found before rows are gathered.
+    for (int32_t row = 0; row < batch.rows(); ++row) {
+      int64_t bytes = batch.Select(std::span<const int32_t>(&row, 1)).ByteSize();
+      if (bytes > kRowBytesMax) {
+        return InvalidArgumentError(Concat("a row of ", bytes, " bytes is larger than ",
+                                           kRowBytesMax, ", the most a row may have"));
+      }
+    }
+  }
+  HashKeys(batch, key_columns_, &hashes_);
+  for (auto& rows : rows_of_) rows.clear();
+  for (int64_t row = 0; row < batch.rows(); ++row) {
+    int group = KeyGroupOf(hashes_[row], max_parallelism_);
+    rows_of_[target_of_key_group_[group]].push_back(static_cast<int32_t>(row));
+  }
+  int64_t row_bytes = batch.ByteSize() / batch.rows() + 1;
+  for (size_t i = 0; i < senders_.size(); ++i) {
+    std::span<const int32_t> rows(rows_of_[i]);
+    while (!rows.empty()) {
+      BatchBuilder& builder = *builders_[i];
+      int64_t room = std::min(rows_max_ - builder.rows(),
+                              (bytes_max_ - builder.byte_size()) / row_bytes + 1);
+      size_t take = static_cast<size_t>(
+          std::clamp<int64_t>(room, 1, static_cast<int64_t>(rows.size())));
+      builder.AppendRows(batch, rows.subspan(0, take));
+      held_rows_ += static_cast<int64_t>(take);
+      rows = rows.subspan(take);
+      if (builder.rows() >= rows_max_ || builder.byte_size() >= bytes_max_) {
+        FlushChannel(static_cast<int>(i));
+      }
+    }
+  }
+  return {};
+}
+
+void EdgeOutput::FlushChannel(int channel) {
+  BatchBuilder& builder = *builders_[channel];
+  if (builder.rows() == 0) return;
+  held_rows_ -= builder.rows();
+  senders_[channel]->Push(std::make_shared<const RecordBatch>(builder.Finish()));
+}
+
+void EdgeOutput::Flush() {
+  if (held_rows_ == 0) return;
+  for (size_t i = 0; i < builders_.size(); ++i) FlushChannel(static_cast<int>(i));
+}
+
+void EdgeOutput::Broadcast(const StreamElement& element) {
+  Flush();
+  for (ChannelSender* sender : senders_) sender->Push(element);
+}
+
+bool EdgeOutput::HasCredit() const {
+  for (const ChannelSender* sender : senders_) {
+    if (!sender->HasCredit()) return false;
+  }
+  return true;
+}
+
+void EdgeOutput::SetCreditWaker(const std::function<void()>& waker) {
+  for (ChannelSender* sender : senders_) sender->SetCreditWaker(waker);
+}
+
+}  // namespace weir

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/graph/execution_plan.h"
+#include "common/graph/job_options.h"
+#include "common/record/batch_builder.h"
+#include "common/record/stream_element.h"
+#include "worker/network/channel.h"
+
+namespace weir {
+
+// One outgoing edge of a task: distributes rows over the channels to the receiving subtasks and
+// gathers small pieces into batches. Thread: the task's.
+// Invariant: what is pushed into a channel keeps the order of Emit and Broadcast; rows held back
+// here are flushed before any other element.
+class EdgeOutput {
+ public:
+  // `senders`: one for each receiving subtask, in order; FORWARD: the one channel of this subtask.
+  // `receiver_max_parallelism` decides the key group of a row.
+  EdgeOutput(const ExecutionPlan::Edge& edge, SchemaPtr schema, int receiver_max_parallelism,
+             const JobOptions& options, std::vector<ChannelSender*> senders);
+
+  // User error for a row above kRowBytesMax.
+  Status Emit(const RecordBatchPtr& batch);
+  // Pushes what is held back.
+  void Flush();
+  // Flushes, then puts the element into every channel.
+  void Broadcast(const StreamElement& element);
+  // Whether every channel has credit left.
+  bool HasCredit() const;
+  bool holds_rows() const { return held_rows_ > 0; }
+  void SetCreditWaker(const std::function<void()>& waker);
+
+  // One row may be this large, then it is an error.
+  static constexpr int64_t kRowBytesMax = int64_t{64} << 20;
+
+ private:
+  Status PushBounded(ChannelSender* sender, const RecordBatchPtr& batch);
+  Status EmitByKey(const RecordBatch& batch);
+  void FlushChannel(int channel);
+
+  const Partitioning partitioning_;
+  const std::vector<int> key_columns_;
+  const SchemaPtr schema_;
+  const int max_parallelism_;
+  const int64_t rows_max_;
+  const int64_t bytes_max_;
+  std::vector<ChannelSender*> senders_;
+  std::vector<std::unique_ptr<BatchBuilder>> builders_;  // HASH over several channels only
+  std::vector<int> target_of_key_group_;
+  std::vector<uint64_t> hashes_;
+  std::vector<std::vector<int32_t>> rows_of_;  // per channel, reused
+  int64_t held_rows_ = 0;
+  size_t next_ = 0;  // REBALANCE
+};
+
+}  // namespace weir

@@ -1,0 +1,42 @@
+#include "worker/task/job_checks.h"
+
+#include "common/base/concat.h"
+#include "common/graph/validate.h"
+#include "worker/connectors/files/files_checks.h"
+
+namespace weir {
+
+Co<StatusOr<JobGraph>> CheckJobHere(WorkerEnvironment& environment, CheckJobRequest request) {
+  TypeLookup types;
+  if (!request.library_path.empty()) {
+    StatusOr<TypeLookup> loaded = environment.load_library(request.library_path);
+    if (!loaded.ok()) co_return loaded.status();
+    types = std::move(*loaded);
+  }
+  JobGraph graph = std::move(request.graph);
+  for (JobVertex& vertex : graph.vertices) {
+    if (vertex.type != "files.source") continue;
+    StatusOr<ResolvedFilesSource> resolved =
+        co_await ResolveFilesSource(*environment.files, vertex.config);
+    if (!resolved.ok()) {
+      co_return resolved.status().WithContext(Concat("vertex '", vertex.uid, "'"));
+    }
+    vertex.config = std::move(resolved->config);
+    vertex.output_schema = std::move(resolved->schema);
+  }
+  StatusOr<Validated> validated = Validate(std::move(graph), types);
+  if (!validated.ok()) co_return validated.status();
+  if (!validated->complete) {
+    co_return InternalError(Concat("job '", validated->graph.name,
+                                   "' still has a vertex of unknown schema after all checks"));
+  }
+  for (const JobVertex& vertex : validated->graph.vertices) {
+    if (vertex.type != "files.sink") continue;
+    Status checked = co_await CheckFilesSink(*environment.files, vertex.config, request.job,
+                                             validated->graph.name, vertex.uid);
+    if (!checked.ok()) co_return checked.WithContext(Concat("vertex '", vertex.uid, "'"));
+  }
+  co_return std::move(validated->graph);
+}
+
+}  // namespace weir

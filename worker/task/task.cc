@@ -1,0 +1,621 @@
+#include "worker/task/task.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "common/base/check.h"
+#include "common/base/concat.h"
+#include "common/base/kill_point.h"
+#include "common/base/log.h"
+#include "common/record/key_group.h"
+#include "common/storage/file_flows.h"
+#include "worker/checkpoint/snapshot_files.h"
+#include "worker/task/task_node.h"
+
+namespace weir {
+namespace {
+
+constexpr size_t kAbortedEarlyMax = 1024;
+// Which task the current thread is stepping.
+thread_local const Task* stepping = nullptr;
+
+}  // namespace
+
+std::string_view ToString(BlockingReason reason) {
+  switch (reason) {
+    case BlockingReason::kNone: return "";
+    case BlockingReason::kStarting: return "restoring state";
+    case BlockingReason::kCredit: return "credit of a receiver";
+    case BlockingReason::kSink: return "sink";
+    case BlockingReason::kFinishing: return "last checkpoint";
+  }
+  return "";
+}
+
+// A snapshot on its way to being durable.
+struct Task::PendingSnapshot {
+  Barrier barrier;
+  std::vector<FrozenState> states;  // by node
+  std::vector<SnapshotMetrics> metrics;
+  int64_t frozen_us = 0;
+  bool has_sink = false;
+  std::optional<StatusOr<std::vector<Committable>>> prepared;
+  CoSignal prepared_signal;
+};
+
+Task::Task(TaskDescription description, TaskEnvironment environment, TaskObserver& observer,
+           std::vector<InputGate::Channel> inputs,
+           std::vector<std::unique_ptr<EdgeOutput>> outputs)
+    : description_(std::move(description)), environment_(std::move(environment)),
+      observer_(observer), outputs_(std::move(outputs)), random_(environment_.seed),
+      flows_(std::make_unique<CoScope>()) {
+  files_ = environment_.make_files(*this);
+  const JobGraph& graph = *description_.graph;
+  const ExecutionPlan& plan = *description_.plan;
+  const ExecutionPlan::TaskVertex& vertex = plan.tasks[description_.task];
+  is_source_ = inputs.empty();
+  if (!is_source_) gate_ = std::make_unique<InputGate>(std::move(inputs));
+  for (size_t i = 0; i < vertex.chain.size(); ++i) {
+    const JobVertex& operator_vertex = graph.vertices[vertex.chain[i]];
+    auto node = std::make_unique<Node>(*this, i, operator_vertex, vertex.parallelism,
+                                       vertex.max_parallelism);
+    if (operator_vertex.output_schema) {
+      node->output_schema = std::make_shared<const Schema>(*operator_vertex.output_schema);
+    }
+    if (i > 0) {
+      node->input_schemas.push_back(nodes_.back()->output_schema);
+      node->key_columns.emplace_back();
+    } else {
+      for (int edge_index : vertex.inputs) {
+        const ExecutionPlan::Edge& edge = plan.edges[edge_index];
+        const JobVertex& sender = graph.vertices[plan.tasks[edge.from_task].chain.back()];
+        size_t input = static_cast<size_t>(edge.input);
+        if (node->input_schemas.size() <= input) {
+          node->input_schemas.resize(input + 1);
+          node->key_columns.resize(input + 1);
+        }
+        node->input_schemas[input] = std::make_shared<const Schema>(*sender.output_schema);
+        node->key_columns[input] = edge.key_columns;
+      }
+    }
+    nodes_.push_back(std::move(node));
+  }
+}
+
+Task::~Task() { WEIR_CHECK(stepping != this); }
+
+void Task::Post(std::function<void()> mail) {
+  if (closed_.load(std::memory_order_acquire)) return;
+  {
+    std::lock_guard lock(mail_mutex_);
+    mail_.push_back(std::move(mail));
+    has_mail_.store(true, std::memory_order_release);
+  }
+  environment_.wake();
+}
+
+bool Task::InOwnerThread() const { return stepping == this; }
+
+void Task::RunMail() {
+  if (!has_mail_.load(std::memory_order_acquire)) return;
+  std::deque<std::function<void()>> mail;
+  {
+    std::lock_guard lock(mail_mutex_);
+    mail.swap(mail_);
+    has_mail_.store(false, std::memory_order_relaxed);
+  }
+  while (!mail.empty()) {
+    std::function<void()> first = std::move(mail.front());
+    mail.pop_front();
+    first();
+  }
+}
+
+StepResult Task::Step() {
+  const Task* outer = std::exchange(stepping, this);
+  int64_t start_us = environment_.clock->MonotonicMicros();
+  if (accounted_until_us_ == 0) accounted_until_us_ = start_us;
+  Account(last_result_);
+  RunMail();
+  StepResult result;
+  switch (state_) {
+    case State::kCreated:
+    case State::kStarting:
+      result = {StepResult::Kind::kBlocked, BlockingReason::kStarting};
+      break;
+    case State::kRunning:
+    case State::kEndedInput:
+      result = StepRunning();
+      break;
+    case State::kFailed:
+    case State::kDone:
+      result = {StepResult::Kind::kDone, BlockingReason::kNone};
+      break;
+  }
+  if (!error_.ok() && state_ != State::kFailed && state_ != State::kDone) {
+    Fail(error_uid_, std::exchange(error_, Status()));
+    result = {StepResult::Kind::kDone, BlockingReason::kNone};
+  }
+  Account(result.kind == StepResult::Kind::kProgress ? result : last_result_);
+  last_result_ = result;
+  blocked_on_.store(result.kind == StepResult::Kind::kBlocked ? result.reason
+                                                              : BlockingReason::kNone,
+                    std::memory_order_relaxed);
+  stepping = outer;
+  return result;
+}
+
+void Task::Account(StepResult result) {
+  int64_t now_us = environment_.clock->MonotonicMicros();
+  int64_t passed_us = now_us - accounted_until_us_;
+  accounted_until_us_ = now_us;
+  std::atomic<int64_t>& counter = result.kind == StepResult::Kind::kProgress ? busy_us_
+                                  : result.kind == StepResult::Kind::kBlocked &&
+                                          (result.reason == BlockingReason::kCredit ||
+                                           result.reason == BlockingReason::kSink)
+                                      ? backpressured_us_
+                                      : idle_us_;
+  counter.fetch_add(passed_us, std::memory_order_relaxed);
+}
+
+StepResult Task::StepRunning() {
+  if (!OutputsHaveCredit()) return {StepResult::Kind::kBlocked, BlockingReason::kCredit};
+  if (nodes_.back()->sink != nullptr && !nodes_.back()->sink->Ready()) {
+    return {StepResult::Kind::kBlocked, BlockingReason::kSink};
+  }
+  StepResult result = is_source_ ? StepSource() : StepInputs();
+  if (result.kind == StepResult::Kind::kProgress) {
+    FlushIfDue();
+  } else {
+    FlushOutputs();
+  }
+  return result;
+}
+
+StepResult Task::StepSource() {
+  if (state_ == State::kEndedInput) {
+    return {StepResult::Kind::kBlocked, BlockingReason::kFinishing};
+  }
+  if (!source_ready_) return {StepResult::Kind::kIdle, BlockingReason::kNone};
+  Node& node = *nodes_[0];
+  StatusOr<PollResult> polled = node.source->Poll(node.output);
+  if (!polled.ok()) {
+    if (error_.ok()) {
+      error_ = polled.status();
+      error_uid_ = node.vertex.uid;
+    }
+    return {StepResult::Kind::kProgress, BlockingReason::kNone};
+  }
+  switch (*polled) {
+    case PollResult::kRows:
+      return {StepResult::Kind::kProgress, BlockingReason::kNone};
+    case PollResult::kIdle:
+      source_ready_ = false;
+      return {StepResult::Kind::kIdle, BlockingReason::kNone};
+    case PollResult::kEnded:
+      EndInput();
+      return {StepResult::Kind::kProgress, BlockingReason::kNone};
+  }
+  return {StepResult::Kind::kIdle, BlockingReason::kNone};
+}
+
+StepResult Task::StepInputs() {
+  InputGate::Taken taken;
+  StatusOr<bool> found = gate_->TryTake(&taken);
+  if (!found.ok()) {
+    error_ = found.status();
+    error_uid_ = nodes_[0]->vertex.uid;
+    return {StepResult::Kind::kProgress, BlockingReason::kNone};
+  }
+  if (!*found) {
+    if (state_ == State::kEndedInput) {
+      return {StepResult::Kind::kBlocked, BlockingReason::kFinishing};
+    }
+    return {StepResult::Kind::kIdle, BlockingReason::kNone};
+  }
+  if (auto* batch = std::get_if<RecordBatchPtr>(&taken.element)) {
+    ProcessAt(0, gate_->input_of(taken.channel), *batch);
+  } else if (auto* barrier = std::get_if<Barrier>(&taken.element)) {
+    OnBarrier(taken.channel, *barrier);
+  } else if (gate_->MarkEnded(taken.channel)) {
+    EndInput();
+  }
+  return {StepResult::Kind::kProgress, BlockingReason::kNone};
+}
+
+bool Task::OutputsHaveCredit() const {
+  for (const auto& output : outputs_) {
+    if (!output->HasCredit()) return false;
+  }
+  return true;
+}
+
+void Task::FlushOutputs() {
+  if (held_since_us_ == 0) return;
+  for (const auto& output : outputs_) output->Flush();
+  held_since_us_ = 0;
+}
+
+void Task::FlushIfDue() {
+  bool holds = false;
+  for (const auto& output : outputs_) holds = holds || output->holds_rows();
+  if (!holds) {
+    held_since_us_ = 0;
+    return;
+  }
+  int64_t now_us = environment_.clock->MonotonicMicros();
+  if (held_since_us_ == 0) held_since_us_ = now_us;
+  if (now_us - held_since_us_ >= description_.options->batch_delay_max_us) FlushOutputs();
+}
+
+void Task::EmitToEdges(const RecordBatchPtr& batch) {
+  for (const auto& output : outputs_) {
+    Status status = output->Emit(batch);
+    if (!status.ok() && error_.ok()) {
+      error_ = std::move(status);
+      error_uid_ = nodes_.back()->vertex.uid;
+    }
+  }
+}
+
+void Task::ProcessAt(size_t index, int input, const RecordBatchPtr& batch) {
+  if (!error_.ok()) return;
+  Node& node = *nodes_[index];
+  node.records_in.fetch_add(batch->rows(), std::memory_order_relaxed);
+  Status status;
+  if (node.sink != nullptr) {
+    status = node.sink->Write(*batch);
+  } else {
+    bool keyed = node.keyed();
+    if (keyed) node.state->BeginBatch(*batch, node.key_columns[input]);
+    status = node.op->ProcessBatch(input, *batch, node.output);
+    if (keyed) {
+      Status stored = node.state->EndBatch();
+      if (status.ok()) status = std::move(stored);
+    }
+  }
+  if (!status.ok() && error_.ok()) {
+    error_ = std::move(status);
+    error_uid_ = node.vertex.uid;
+  }
+}
+
+void Task::OnBarrier(int channel, const Barrier& barrier) {
+  BarrierAligner& aligner = gate_->aligner();
+  if (barrier.checkpoint > aligner.current()) {
+    alignment_start_us_ = environment_.clock->MonotonicMicros();
+    first_barrier_wall_us_ = environment_.clock->WallMicros();
+  }
+  switch (aligner.OnBarrier(channel, barrier.checkpoint)) {
+    case BarrierAligner::Decision::kIgnore:
+      return;
+    case BarrierAligner::Decision::kAlign:
+      KillPoint("task.during_alignment");
+      return;
+    case BarrierAligner::Decision::kSnapshot:
+      TakeSnapshot(barrier, first_barrier_wall_us_,
+                   environment_.clock->MonotonicMicros() - alignment_start_us_);
+      return;
+  }
+}
+
+void Task::EndInput() {
+  for (size_t i = 0; i < nodes_.size() && error_.ok(); ++i) {
+    Node& node = *nodes_[i];
+    if (node.op == nullptr) continue;
+    Status status = node.op->OnEndOfInput(node.output);
+    if (!status.ok() && error_.ok()) {
+      error_ = std::move(status);
+      error_uid_ = node.vertex.uid;
+    }
+  }
+  if (!error_.ok()) return;
+  for (const auto& output : outputs_) output->Broadcast(EndOfInput{});
+  held_since_us_ = 0;
+  state_ = State::kEndedInput;
+  TaskReport report;
+  report.task = description_.task;
+  report.subtask = description_.subtask;
+  report.state = TaskState::kEndedInput;
+  observer_.OnReport(std::move(report));
+}
+
+void Task::Trigger(Barrier barrier) {
+  if (!is_source_ || (state_ != State::kRunning && state_ != State::kEndedInput)) return;
+  if (barrier.checkpoint <= last_barrier_) return;
+  last_barrier_ = barrier.checkpoint;
+  if (std::erase(aborted_early_, barrier.checkpoint) > 0) return;
+  TakeSnapshot(barrier, environment_.clock->WallMicros(), 0);
+}
+
+void Task::OnCompleted(CheckpointId checkpoint) {
+  if (state_ != State::kRunning && state_ != State::kEndedInput) return;
+  for (const auto& node : nodes_) {
+    if (node->source != nullptr) node->source->OnCompleted(checkpoint.value());
+    if (node->sink == nullptr) continue;
+    std::string uid = node->vertex.uid;
+    node->sink->Publish(checkpoint, [this, uid, checkpoint](Status status) {
+      if (status.ok()) {
+        observer_.OnPublished({checkpoint, uid, description_.subtask});
+      } else {
+        Fail(uid, std::move(status));
+      }
+    });
+  }
+}
+
+void Task::OnAborted(CheckpointId checkpoint) {
+  if (gate_ != nullptr) {
+    gate_->aligner().OnAbort(checkpoint);
+  } else if (checkpoint > last_barrier_) {
+    aborted_early_.push_back(checkpoint);
+    if (aborted_early_.size() > kAbortedEarlyMax) aborted_early_.erase(aborted_early_.begin());
+  }
+  if (state_ != State::kRunning && state_ != State::kEndedInput) return;
+  for (const auto& node : nodes_) {
+    if (node->sink != nullptr) node->sink->OnAborted(checkpoint);
+  }
+}
+
+void Task::TakeSnapshot(Barrier barrier, int64_t first_barrier_wall_us, int64_t alignment_us) {
+  if (!error_.ok()) return;
+  int64_t start_us = environment_.clock->MonotonicMicros();
+  auto snapshot = std::make_shared<PendingSnapshot>();
+  snapshot->barrier = barrier;
+  for (const auto& node : nodes_) {
+    FrozenState state;
+    if (node->source != nullptr) {
+      state.positions = node->source->SnapshotPositions();
+      state.has_positions = true;
+    }
+    if (node->state != nullptr) {
+      StatusOr<std::vector<KeyGroupState>> keyed = node->state->Snapshot();
+      if (!keyed.ok()) {
+        error_ = keyed.status();
+        error_uid_ = node->vertex.uid;
+        return;
+      }
+      state.keyed = std::move(*keyed);
+    }
+    if (node->sink != nullptr) {
+      snapshot->has_sink = true;
+      node->sink->Prepare(barrier.checkpoint,
+                          [snapshot](StatusOr<std::vector<Committable>> committables) {
+                            if (snapshot->prepared) return;
+                            snapshot->prepared.emplace(std::move(committables));
+                            snapshot->prepared_signal.Notify();
+                          });
+    }
+    SnapshotMetrics metrics;
+    metrics.uid = node->vertex.uid;
+    metrics.subtask = description_.subtask;
+    metrics.barrier_wall_us = first_barrier_wall_us;
+    metrics.alignment_us = alignment_us;
+    for (const KeyGroupState& group : state.keyed) {
+      metrics.bytes += static_cast<int64_t>(group.bytes.size());
+    }
+    snapshot->metrics.push_back(metrics);
+    snapshot->states.push_back(std::move(state));
+  }
+  for (const auto& output : outputs_) output->Broadcast(barrier);
+  held_since_us_ = 0;
+  snapshot->frozen_us = environment_.clock->MonotonicMicros();
+  for (SnapshotMetrics& metrics : snapshot->metrics) {
+    metrics.synchronous_us = snapshot->frozen_us - start_us;
+  }
+  flows_->Spawn(SnapshotFlow(std::move(snapshot)));
+}
+
+Co<void> Task::SnapshotFlow(std::shared_ptr<PendingSnapshot> snapshot) {
+  CheckpointId checkpoint = snapshot->barrier.checkpoint;
+  std::string directory = CheckpointDirectoryName(checkpoint, description_.generation);
+  TaskAck ack;
+  ack.checkpoint = checkpoint;
+  ack.task = description_.task;
+  ack.subtask = description_.subtask;
+  bool wrote = false;
+  for (size_t i = 0; i < nodes_.size() && ack.error.ok(); ++i) {
+    OperatorSnapshot part;
+    part.uid = nodes_[i]->vertex.uid;
+    part.subtask = description_.subtask;
+    std::string unique = random_.HexName(16);
+    StatusOr<std::vector<StateHandle>> handles =
+        co_await WriteStateFiles(*files_, description_.job_directory, directory, part.uid,
+                                 part.subtask, unique, std::move(snapshot->states[i]));
+    if (!handles.ok()) {
+      ack.error = handles.status();
+      break;
+    }
+    int64_t bytes = 0;
+    for (const StateHandle& handle : *handles) bytes += handle.length;
+    snapshot->metrics[i].bytes = bytes;
+    wrote = wrote || !handles->empty();
+    part.handles = std::move(*handles);
+    ack.snapshots.push_back(std::move(part));
+  }
+  if (ack.error.ok() && wrote) {
+    std::string path = JoinPath(description_.job_directory, directory);
+    ack.error = co_await SyncDirectory(*files_, path);
+  }
+  if (snapshot->has_sink) {
+    // The rows are sealed whatever became of the state files: a failure here is the sink's own.
+    while (!snapshot->prepared) co_await snapshot->prepared_signal.Wait();
+    if (!snapshot->prepared->ok()) {
+      Fail(nodes_.back()->vertex.uid, snapshot->prepared->status());
+      co_return;
+    }
+    if (ack.error.ok()) ack.snapshots.back().committables = std::move(**snapshot->prepared);
+    KillPoint("task.after_prepare");
+  }
+  int64_t asynchronous_us = environment_.clock->MonotonicMicros() - snapshot->frozen_us;
+  for (SnapshotMetrics& metrics : snapshot->metrics) metrics.asynchronous_us = asynchronous_us;
+  ack.metrics = std::move(snapshot->metrics);
+  observer_.OnAcknowledge(std::move(ack));
+}
+
+void Task::Start() {
+  if (state_ != State::kCreated) return;
+  state_ = State::kStarting;
+  flows_->Spawn(StartFlow());
+}
+
+Co<void> Task::StartFlow() {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    Node& node = *nodes_[i];
+    Status status = co_await RestoreNode(node);
+    if (status.ok() && node.sink != nullptr) {
+      Sink* sink = node.sink.get();
+      Context* context = &node.context;
+      Async<Status> opening(
+          [sink, context](Async<Status>::Done done) { sink->Open(*context, std::move(done)); });
+      status = co_await opening;
+    }
+    if (!status.ok()) {
+      Fail(node.vertex.uid, std::move(status));
+      co_return;
+    }
+  }
+  KillPoint("task.while_restoring");
+  if (gate_ != nullptr) gate_->SetArrivalWaker(environment_.wake);
+  for (const auto& output : outputs_) output->SetCreditWaker(environment_.wake);
+  state_ = State::kRunning;
+  TaskReport report;
+  report.task = description_.task;
+  report.subtask = description_.subtask;
+  report.state = TaskState::kRunning;
+  observer_.OnReport(std::move(report));
+  environment_.wake();
+}
+
+Co<Status> Task::RestoreNode(Node& node) {
+  const std::string& type = node.vertex.type;
+  const CheckpointManifest& restore = *description_.restore;
+  std::vector<SplitState> positions;
+  bool keyed = false;
+  for (const std::vector<int>& columns : node.key_columns) keyed = keyed || !columns.empty();
+  if (keyed) {
+    KeyGroupRange range =
+        KeyGroupsOf(description_.subtask, node.max_parallelism, node.parallelism);
+    StatusOr<std::unique_ptr<StateBackend>> made =
+        MakeStateBackend(description_.options->state_backend, range, node.max_parallelism);
+    if (!made.ok()) co_return made.status();
+    node.state = std::move(*made);
+  }
+  for (const OperatorSnapshot& part : restore.snapshots) {
+    if (part.uid != node.vertex.uid) continue;
+    for (const StateHandle& handle : part.handles) {
+      bool wanted = handle.kind == StateKind::kPositions;
+      if (node.state != nullptr) {
+        for (const KeyGroupSlice& slice : handle.slices) {
+          wanted = wanted || node.state->range().Contains(slice.key_group);
+        }
+      }
+      if (!wanted) continue;
+      StatusOr<std::string> bytes =
+          co_await ReadStateFile(*files_, description_.restore_directory, handle);
+      if (!bytes.ok()) co_return bytes.status();
+      if (handle.kind == StateKind::kPositions) {
+        StatusOr<std::vector<SplitState>> decoded = DecodePositions(*bytes);
+        if (!decoded.ok()) co_return decoded.status().WithContext(handle.path).WithRetry(false);
+        positions.insert(positions.end(), decoded->begin(), decoded->end());
+        continue;
+      }
+      for (const KeyGroupSlice& slice : handle.slices) {
+        if (!node.state->range().Contains(slice.key_group)) continue;
+        if (slice.offset < 0 || slice.length < 0 ||
+            slice.offset + slice.length > static_cast<int64_t>(bytes->size())) {
+          co_return DataLossError(Concat("state file ", handle.path, " has no key group ",
+                                         slice.key_group, " at ", slice.offset))
+              .WithRetry(false);
+        }
+        std::string_view piece(*bytes);
+        piece = piece.substr(static_cast<size_t>(slice.offset), static_cast<size_t>(slice.length));
+        Status taken = node.state->Restore(slice.key_group, piece);
+        if (!taken.ok()) co_return taken.WithContext(handle.path).WithRetry(false);
+      }
+    }
+  }
+  if (const SourceFactory* source = environment_.registry->FindSource(type)) {
+    node.source = (*source)();
+    co_return node.source->Open(node.context, positions);
+  }
+  if (const SinkFactory* sink = environment_.registry->FindSink(type)) {
+    node.sink = sink->sink();
+    co_return Status();
+  }
+  const OperatorFactory* factory = environment_.registry->FindOperator(type);
+  if (factory == nullptr) {
+    co_return InvalidArgumentError(
+        Concat("operator '", node.vertex.uid, "': this worker knows no type '", type, "'"));
+  }
+  node.op = (*factory)();
+  Status opened = node.op->Open(node.context);
+  Status keyed_error = node.context.TakeError();
+  co_return opened.ok() ? keyed_error : opened;
+}
+
+void Task::Fail(const std::string& uid, Status error) {
+  if (state_ == State::kFailed || state_ == State::kDone) return;
+  state_ = State::kFailed;
+  TaskReport report;
+  report.task = description_.task;
+  report.subtask = description_.subtask;
+  report.state = TaskState::kFailed;
+  report.uid = uid;
+  report.error = std::move(error);
+  observer_.OnReport(std::move(report));
+}
+
+void Task::Shutdown() {
+  if (state_ == State::kDone && closed_) return;
+  const Task* outer = std::exchange(stepping, this);
+  state_ = State::kDone;
+  closed_.store(true, std::memory_order_release);
+  for (const auto& node : nodes_) {
+    if (node->source != nullptr) node->source->Close();
+    if (node->sink != nullptr) node->sink->Close();
+    if (node->op != nullptr) {
+      Status closed = node->op->Close();
+      if (!closed.ok()) {
+        log::Warning("closing operator failed job=", description_.job, " uid=", node->vertex.uid,
+                     " subtask=", description_.subtask, " error=", closed.message());
+      }
+    }
+  }
+  flows_->Clear();
+  for (const auto& node : nodes_) {
+    node->sink.reset();
+    node->source.reset();
+    node->op.reset();
+  }
+  files_.reset();  // late answers find nobody
+  environment_.timers.reset();
+  std::deque<std::function<void()>> mail;
+  {
+    std::lock_guard lock(mail_mutex_);
+    mail.swap(mail_);
+  }
+  mail.clear();
+  stepping = outer;
+}
+
+std::vector<SubtaskMetrics> Task::Metrics() const {
+  std::vector<SubtaskMetrics> result;
+  for (const auto& node : nodes_) {
+    SubtaskMetrics metrics;
+    metrics.uid = node->vertex.uid;
+    metrics.subtask = description_.subtask;
+    metrics.records_in = node->records_in.load(std::memory_order_relaxed);
+    metrics.records_out = node->records_out.load(std::memory_order_relaxed);
+    metrics.bytes_out = node->bytes_out.load(std::memory_order_relaxed);
+    metrics.busy_us = busy_us_.load(std::memory_order_relaxed);
+    metrics.idle_us = idle_us_.load(std::memory_order_relaxed);
+    metrics.backpressured_us = backpressured_us_.load(std::memory_order_relaxed);
+    metrics.dropped_rows = node->dropped_rows.load(std::memory_order_relaxed);
+    metrics.blocked_on = ToString(blocked_on_.load(std::memory_order_relaxed));
+    result.push_back(std::move(metrics));
+  }
+  return result;
+}
+
+}  // namespace weir

@@ -1,0 +1,175 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/random.h"
+#include "common/checkpoint/manifest.h"
+#include "common/control/messages.h"
+#include "common/graph/execution_plan.h"
+#include "common/graph/job_options.h"
+#include "common/operator/registry.h"
+#include "common/storage/file_system.h"
+#include "common/threading/co.h"
+#include "common/threading/executor.h"
+#include "worker/task/edge_output.h"
+#include "worker/task/input_gate.h"
+
+namespace weir {
+
+// Why a task that has something to do does not go on.
+enum class BlockingReason {
+  kNone,
+  kStarting,    // restoring state or opening operators
+  kCredit,      // a receiver has to take rows first
+  kSink,        // the sink has too much in flight
+  kFinishing,   // input ended; waits for the last checkpoint and its commit
+};
+std::string_view ToString(BlockingReason reason);
+
+struct StepResult {
+  enum class Kind { kProgress, kIdle, kBlocked, kDone };
+  Kind kind = Kind::kIdle;
+  BlockingReason reason = BlockingReason::kNone;
+};
+
+// What a task tells its worker. Called on the task's thread; implementations post it on.
+class TaskObserver {
+ public:
+  virtual ~TaskObserver() = default;
+  virtual void OnReport(TaskReport report) = 0;
+  virtual void OnAcknowledge(TaskAck ack) = 0;
+  virtual void OnPublished(PublishReport report) = 0;
+};
+
+// What a task needs from its surroundings. All of it outlives the task.
+struct TaskEnvironment {
+  std::function<std::unique_ptr<FileSystem>(Executor& owner)> make_files;
+  std::unique_ptr<Timers> timers;   // of the thread that steps the task
+  const Clock* clock = nullptr;
+  uint64_t seed = 0;                // for unique names
+  std::function<void()> wake;       // thread-safe: the task wants to be stepped
+  const Registry* registry = nullptr;
+};
+
+// Which task this is and what it is part of.
+struct TaskDescription {
+  JobId job;
+  Generation generation;
+  std::string job_directory;
+  std::string restore_directory;
+  int task = 0;     // index into plan.tasks
+  int subtask = 0;
+  std::shared_ptr<const JobGraph> graph;
+  std::shared_ptr<const ExecutionPlan> plan;
+  std::shared_ptr<const JobOptions> options;
+  std::shared_ptr<const CheckpointManifest> restore;  // checkpoint 0: fresh
+};
+
+// One subtask of a chain of operators: takes one element at a time, passes it through the chain and
+// into the outgoing channels; cuts snapshots at barriers. Never blocks and never sleeps: Step does
+// what can be done now and says what it waits for; whoever owns the task calls Step again after
+// `wake`. Mail posted to the task runs first.
+// Lifetime: constructed, Start posted, stepped until kDone or Shutdown. Thread: confined to the
+// thread that steps it, except Post, counters and the constructor.
+// Crash: leaves what its snapshot files, sink and sources say.
+class Task : public Executor {
+ public:
+  Task(TaskDescription description, TaskEnvironment environment, TaskObserver& observer,
+       std::vector<InputGate::Channel> inputs, std::vector<std::unique_ptr<EdgeOutput>> outputs);
+  ~Task() override;
+
+  // Executor: mail for the task. Thread-safe.
+  void Post(std::function<void()> mail) override;
+  bool InOwnerThread() const override;
+
+  // One step. See the class comment.
+  StepResult Step();
+
+  // The rest is called as mail (or by Step's thread).
+  // Restores and opens the chain; reports kRunning, or kFailed.
+  void Start();
+  // Source tasks: the barrier goes into the outputs now.
+  void Trigger(Barrier barrier);
+  void OnCompleted(CheckpointId checkpoint);
+  void OnAborted(CheckpointId checkpoint);
+  // Ends the task where it is: operators are closed, nothing is reported any more.
+  void Shutdown();
+
+  // Whether the task reads its rows from a source (and takes triggers).
+  bool is_source() const { return is_source_; }
+  const TaskDescription& description() const { return description_; }
+
+  // What the chain's operators moved and how the task spent its time. Thread-safe.
+  std::vector<SubtaskMetrics> Metrics() const;
+
+ private:
+  class Node;
+  class ChainOutput;
+  class Context;
+  friend class ChainOutput;
+  friend class Context;
+  struct PendingSnapshot;
+
+  void RunMail();
+  StepResult StepRunning();
+  StepResult StepSource();
+  StepResult StepInputs();
+  bool OutputsHaveCredit() const;
+  void FlushOutputs();
+  void FlushIfDue();
+  void EmitToEdges(const RecordBatchPtr& batch);
+  void ProcessAt(size_t node, int input, const RecordBatchPtr& batch);
+  void OnBarrier(int channel, const Barrier& barrier);
+  void EndInput();
+  void TakeSnapshot(Barrier barrier, int64_t first_barrier_wall_us, int64_t alignment_us);
+  Co<void> StartFlow();
+  Co<Status> RestoreNode(Node& node);
+  Co<void> SnapshotFlow(std::shared_ptr<PendingSnapshot> snapshot);
+  void Fail(const std::string& uid, Status error);
+  void Account(StepResult result);
+
+  const TaskDescription description_;
+  TaskEnvironment environment_;
+  TaskObserver& observer_;
+  std::unique_ptr<FileSystem> files_;
+  std::unique_ptr<InputGate> gate_;  // none for sources
+  std::vector<std::unique_ptr<EdgeOutput>> outputs_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  bool is_source_ = false;
+  Random random_;
+
+  enum class State { kCreated, kStarting, kRunning, kEndedInput, kFailed, kDone };
+  State state_ = State::kCreated;
+  bool source_ready_ = true;   // Poll may be called
+  Status error_;               // first error inside the chain, until Step reports it
+  std::string error_uid_;
+  CheckpointId last_barrier_;  // highest injected (sources)
+  std::vector<CheckpointId> aborted_early_;  // sources: aborts that came before their trigger
+  int64_t held_since_us_ = 0;  // outputs hold rows back since; 0: they do not
+  int64_t alignment_start_us_ = 0;
+  int64_t first_barrier_wall_us_ = 0;
+
+  std::mutex mail_mutex_;
+  std::deque<std::function<void()>> mail_;  // guarded by mail_mutex_
+  std::atomic<bool> has_mail_{false};
+  std::atomic<bool> closed_{false};
+
+  std::atomic<int64_t> busy_us_{0};
+  std::atomic<int64_t> idle_us_{0};
+  std::atomic<int64_t> backpressured_us_{0};
+  std::atomic<BlockingReason> blocked_on_{BlockingReason::kStarting};
+  int64_t accounted_until_us_ = 0;
+  StepResult last_result_;
+  std::unique_ptr<CoScope> flows_;
+};
+
+}  // namespace weir

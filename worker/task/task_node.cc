@@ -1,0 +1,87 @@
+#include "worker/task/task_node.h"
+
+#include "common/base/concat.h"
+
+namespace weir {
+namespace {
+
+// Stands in for keyed state that could not be had, until the task fails.
+class NoKeyedBytes : public KeyedBytes {
+ public:
+  bool Get(int64_t, std::string_view*) const override { return false; }
+  void Set(int64_t, std::string_view) override {}
+  void Clear(int64_t) override {}
+};
+
+}  // namespace
+
+void Task::ChainOutput::Emit(RecordBatch batch) {
+  if (batch.rows() == 0 || !task_.error_.ok()) return;
+  Node& node = *task_.nodes_[node_];
+  node.records_out.fetch_add(batch.rows(), std::memory_order_relaxed);
+  node.bytes_out.fetch_add(batch.ByteSize(), std::memory_order_relaxed);
+  auto shared = std::make_shared<const RecordBatch>(std::move(batch));
+  if (node_ + 1 < task_.nodes_.size()) {
+    task_.ProcessAt(node_ + 1, 0, shared);
+  } else {
+    task_.EmitToEdges(shared);
+  }
+}
+
+const Config& Task::Context::config() const { return node_.vertex.config; }
+const std::string& Task::Context::uid() const { return node_.vertex.uid; }
+int Task::Context::subtask() const { return task_.description_.subtask; }
+int Task::Context::parallelism() const { return node_.parallelism; }
+const SchemaPtr& Task::Context::output_schema() const { return node_.output_schema; }
+const JobOptions& Task::Context::options() const { return *task_.description_.options; }
+FileSystem& Task::Context::files() { return *task_.files_; }
+Timers& Task::Context::timers() { return *task_.environment_.timers; }
+const Clock& Task::Context::clock() const { return *task_.environment_.clock; }
+
+void Task::Context::Wake() {
+  task_.source_ready_ = true;
+  task_.environment_.wake();
+}
+
+int Task::Context::inputs() const { return static_cast<int>(node_.input_schemas.size()); }
+const SchemaPtr& Task::Context::input_schema(int input) const {
+  return node_.input_schemas[input];
+}
+const std::vector<int>& Task::Context::key_columns(int input) const {
+  return node_.key_columns[input];
+}
+
+StateBackend& Task::Context::state() {
+  WEIR_CHECK(node_.state != nullptr);
+  return *node_.state;
+}
+
+void Task::Context::CountDropped(int64_t rows) {
+  node_.dropped_rows.fetch_add(rows, std::memory_order_relaxed);
+}
+
+const JobId& Task::Context::job() const { return task_.description_.job; }
+const std::string& Task::Context::job_name() const { return task_.description_.graph->name; }
+Generation Task::Context::generation() const { return task_.description_.generation; }
+const SchemaPtr& Task::Context::input_schema() const { return node_.input_schemas[0]; }
+void Task::Context::Fail(Status status) { task_.Fail(node_.vertex.uid, std::move(status)); }
+
+Status Task::Context::TakeError() { return std::exchange(error_, Status()); }
+
+StatusOr<KeyedBytes*> Task::Context::keyed_bytes(const std::string& name) {
+  if (node_.state == nullptr) {
+    return InvalidArgumentError(Concat("operator '", node_.vertex.uid, "' asks for keyed state '",
+                                       name, "' but its inputs are not hash partitioned"));
+  }
+  return node_.state->BytesTable(name);
+}
+
+KeyedBytes* Task::Context::keyed_bytes_or_fail(const std::string& name) {
+  static NoKeyedBytes none;
+  StatusOr<KeyedBytes*> bytes = keyed_bytes(name);
+  if (bytes.ok()) return *bytes;
+  if (error_.ok()) error_ = bytes.status();
+  return &none;
+}
+
+}  // namespace weir

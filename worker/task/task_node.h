@@ -1,0 +1,100 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/graph/type_descriptor.h"
+#include "common/operator/registry.h"
+#include "worker/operators/keyed_operator_context.h"
+#include "worker/state/state_backend.h"
+#include "worker/task/task.h"
+
+namespace weir {
+
+// Rows that one operator of a chain emits: on to the next one, or into the task's edges.
+class Task::ChainOutput : public Output {
+ public:
+  ChainOutput(Task& task, size_t node) : task_(task), node_(node) {}
+  void Emit(RecordBatch batch) override;
+
+ private:
+  Task& task_;
+  const size_t node_;
+};
+
+// What an operator, source or sink of a chain sees of its task.
+class Task::Context : public KeyedOperatorContext, public SourceContext, public SinkContext {
+ public:
+  Context(Task& task, Node& node) : task_(task), node_(node) {}
+
+  const Config& config() const override;
+  const std::string& uid() const override;
+  int subtask() const override;
+  int parallelism() const override;
+  const SchemaPtr& output_schema() const override;
+  const JobOptions& options() const override;
+  FileSystem& files() override;
+  Timers& timers() override;
+  const Clock& clock() const override;
+  void Wake() override;
+  // OperatorContext
+  int inputs() const override;
+  const SchemaPtr& input_schema(int input) const override;
+  const std::vector<int>& key_columns(int input) const override;
+  StateBackend& state() override;
+  // SourceContext
+  void CountDropped(int64_t rows) override;
+  // SinkContext
+  const JobId& job() const override;
+  const std::string& job_name() const override;
+  Generation generation() const override;
+  const SchemaPtr& input_schema() const override;
+  void Fail(Status status) override;
+
+  // The error of a keyed_bytes_or_fail since the last call.
+  Status TakeError();
+
+ protected:
+  StatusOr<KeyedBytes*> keyed_bytes(const std::string& name) override;
+  KeyedBytes* keyed_bytes_or_fail(const std::string& name) override;
+
+ private:
+  Task& task_;
+  Node& node_;
+  Status error_;
+};
+
+// One operator subtask of the chain with its state and counters. Thread: the task's; counters are
+// read from anywhere.
+class Task::Node {
+ public:
+  Node(Task& task, size_t index, const JobVertex& vertex, int parallelism, int max_parallelism)
+      : vertex(vertex), parallelism(parallelism), max_parallelism(max_parallelism),
+        context(task, *this), output(task, index) {}
+
+  bool keyed() const { return state != nullptr; }
+
+  const JobVertex& vertex;
+  const int parallelism;
+  const int max_parallelism;
+  // Exactly one of the three once opened.
+  std::unique_ptr<Operator> op;
+  std::unique_ptr<Source> source;
+  std::unique_ptr<Sink> sink;
+  std::unique_ptr<StateBackend> state;  // when the inputs are keyed
+  std::vector<SchemaPtr> input_schemas;
+  std::vector<std::vector<int>> key_columns;  // by input
+  SchemaPtr output_schema;
+  Context context;
+  ChainOutput output;
+
+  std::atomic<int64_t> records_in{0};
+  std::atomic<int64_t> records_out{0};
+  std::atomic<int64_t> bytes_out{0};
+  std::atomic<int64_t> dropped_rows{0};
+};
+
+}  // namespace weir

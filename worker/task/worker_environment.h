@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/random.h"
+#include "common/control/gateways.h"
+#include "common/control/messages.h"
+#include "common/graph/validate.h"
+#include "common/operator/registry.h"
+#include "common/storage/file_system.h"
+#include "common/threading/executor.h"
+#include "worker/network/data_plane.h"
+#include "worker/task/task_runner.h"
+
+namespace weir {
+
+// Everything a worker does to the world goes through here; the simulator puts its own behind it.
+// All of it outlives the worker's node. `executor`, `timers`, `files` and the gateway's answers
+// belong to the control loop.
+struct WorkerEnvironment {
+  Executor* executor = nullptr;
+  Timers* timers = nullptr;
+  FileSystem* files = nullptr;
+  const Clock* clock = nullptr;
+  Random* random = nullptr;
+  CoordinatorGateway* coordinators = nullptr;
+  DataPlane* data_plane = nullptr;
+  TaskRunner* runner = nullptr;
+  const Registry* registry = nullptr;
+  // A file system whose answers go to `owner`, for a task.
+  std::function<std::unique_ptr<FileSystem>(Executor& owner)> make_files;
+  // Makes the operators of a job library known to the registry, once per path, and says which
+  // vertex types it brings.
+  std::function<StatusOr<TypeLookup>(const std::string& path)> load_library;
+  // Ends the process at once: the worker can no longer keep its word.
+  std::function<void(const std::string& reason)> die;
+};
+
+struct WorkerOptions {
+  WorkerInfo info;                         // as registered
+  std::vector<std::string> coordinators;   // host:port, in order of preference
+  int64_t coordinator_timeout_us = 60'000'000;  // without a coordinator for so long: tasks end
+};
+
+}  // namespace weir
