@@ -1,0 +1,201 @@
+// FilesSink beyond the contract of all sinks: names, bytes, limits, and what it refuses to touch.
+#include "worker/connectors/files/files_sink.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "common/base/concat.h"
+#include "common/record/batch_builder.h"
+#include "tests/support/connector_contexts.h"
+#include "tests/support/manual_executor.h"
+#include "tests/support/memory_file_system.h"
+#include "worker/connectors/files/files_committer.h"
+
+namespace weir {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string kPending = "/out/.weir-0123456789abcdef0123456789abcdef-g5-0-0-out.pending";
+
+Schema TestSchema() { return Schema({{"id", Type::kInt64}, {"name", Type::kString}}); }
+
+RecordBatch Row(int64_t id, const std::string& name) {
+  BatchBuilder builder(std::make_shared<Schema>(TestSchema()));
+  builder.column(0).AppendInt64(id);
+  builder.column(1).AppendText(name);
+  return builder.Finish();
+}
+
+class FilesSinkTest : public testing::Test {
+ protected:
+  explicit FilesSinkTest(Config config = Config{{"path", "/out"}, {"format", "csv"}})
+      : files_(executor_),
+        context_(executor_, files_, config, TestSchema(), Generation(5)),
+        committer_context_(executor_, files_, config) {
+    committer_.Open(committer_context_);
+  }
+
+  Status Open() {
+    std::optional<Status> result;
+    sink_.Open(context_, [&](Status status) { result = status; });
+    executor_.RunAll();
+    return result.value_or(CancelledError("no answer"));
+  }
+  std::vector<Committable> Prepare(uint64_t checkpoint) {
+    std::vector<Committable> result;
+    sink_.Prepare(CheckpointId(checkpoint), [&](StatusOr<std::vector<Committable>> answer) {
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      result = *std::move(answer);
+    });
+    executor_.RunAll();
+    return result;
+  }
+  Status Publish(uint64_t checkpoint) {
+    std::optional<Status> result;
+    sink_.Publish(CheckpointId(checkpoint), [&](Status status) { result = status; });
+    executor_.RunAll();
+    return result.value_or(CancelledError("no answer"));
+  }
+  Status Commit(std::vector<Committable> committables) {
+    std::optional<Status> result;
+    committer_.Commit(std::move(committables), [&](Status status) { result = status; });
+    executor_.Advance(60'000'000);
+    return result.value_or(CancelledError("no answer"));
+  }
+  void Remove(const std::string& path) {
+    files_.Remove(path, [](Status status) { ASSERT_TRUE(status.ok()); });
+    executor_.RunAll();
+  }
+
+  ManualExecutor executor_;
+  MemoryFileSystem files_;
+  FakeSinkContext context_;
+  FakeCommitterContext committer_context_;
+  FilesSink sink_;
+  FilesCommitter committer_;
+};
+
+TEST_F(FilesSinkTest, NamesAndBytes) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(sink_.Write(Row(1, "a,b")).ok());
+  ASSERT_TRUE(sink_.Write(Row(2, "")).ok());
+  Prepare(17);
+  EXPECT_THAT(files_.Files("/out"), ElementsAre(kPending, "/out/.weir-sink"));
+  ASSERT_TRUE(Publish(17).ok());
+  EXPECT_THAT(files_.Files("/out"), ElementsAre("/out/.weir-sink", "/out/job-out-0-17-0.csv"));
+  EXPECT_EQ(files_.Bytes("/out/job-out-0-17-0.csv"), "id,name\n1,\"a,b\"\n2,\"\"\n");
+}
+
+TEST_F(FilesSinkTest, ADirectoryOfAnotherSinkIsRefused) {
+  files_.PutFile("/out/.weir-sink", MarkContents(JobId("ffff"), "other job", "sink"));
+  Status status = Open();
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("/out"), HasSubstr("other job"), HasSubstr("ffff")));
+  EXPECT_FALSE(status.retryable());
+}
+
+TEST_F(FilesSinkTest, AFinalNameThatIsTakenIsNeverReplaced) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(sink_.Write(Row(1, "x")).ok());
+  std::vector<Committable> listed = Prepare(17);
+  files_.PutFile("/out/job-out-0-17-0.csv", "somebody's");
+  Status status = Commit(listed);
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("/out/job-out-0-17-0.csv has 10 bytes"), HasSubstr("12")));
+  EXPECT_FALSE(status.retryable());
+  EXPECT_FALSE(Publish(17).ok());
+  EXPECT_FALSE(context_.failed_.ok());
+  EXPECT_EQ(files_.Bytes("/out/job-out-0-17-0.csv"), "somebody's");
+  files_.PutFile("/out/job-out-0-17-0.csv", "same length!");
+  EXPECT_THAT(Commit(listed).message(), HasSubstr("is not of this sink"));
+  EXPECT_EQ(files_.Bytes("/out/job-out-0-17-0.csv"), "same length!");
+}
+
+TEST_F(FilesSinkTest, AConsumerMayTakePublishedFilesAsLongAsTheMarkIsThere) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(sink_.Write(Row(1, "x")).ok());
+  std::vector<Committable> listed = Prepare(17);
+  ASSERT_TRUE(Commit(listed).ok());
+  Remove("/out/job-out-0-17-0.csv");
+  EXPECT_TRUE(Commit(listed).ok());
+  Remove("/out/.weir-sink");
+  Status status = Commit(listed);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr(kPending), HasSubstr("is lost")));
+  EXPECT_FALSE(status.retryable());
+}
+
+TEST_F(FilesSinkTest, APendingFileOfAnotherLengthIsNotPublished) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(sink_.Write(Row(1, "x")).ok());
+  std::vector<Committable> listed = Prepare(17);
+  files_.PutFile(kPending, "short");
+  EXPECT_THAT(Commit(listed).message(), HasSubstr("has 5 bytes"));
+  EXPECT_FALSE(files_.Exists("/out/job-out-0-17-0.csv"));
+}
+
+TEST_F(FilesSinkTest, BytesInFlightAreBounded) {
+  ASSERT_TRUE(Open().ok());
+  RecordBatch row = Row(1, std::string(1'000'000, 'x'));
+  int writes = 0;
+  while (sink_.Ready()) {
+    ASSERT_TRUE(sink_.Write(row).ok());
+    ASSERT_LT(++writes, 100);
+  }
+  EXPECT_EQ(writes, 9);  // past 8 MiB
+  EXPECT_EQ(sink_.blocking_reason(), "bytes in flight");
+  context_.woken_ = false;
+  executor_.RunAll();
+  EXPECT_TRUE(context_.woken_);
+  EXPECT_TRUE(sink_.Ready());
+}
+
+TEST_F(FilesSinkTest, WhatIsCompletedAndNotPublishedIsBounded) {
+  ASSERT_TRUE(Open().ok());
+  for (uint64_t checkpoint = 1; checkpoint <= 1001; ++checkpoint) {
+    ASSERT_TRUE(sink_.Write(Row(1, "x")).ok());
+    Prepare(checkpoint);
+    EXPECT_TRUE(sink_.Ready());  // what waits for a completion never blocks it
+  }
+  bool broken = true;
+  files_.set_before([&](std::string_view, const std::string&) {
+    return broken ? UnavailableError("away") : Status();
+  });
+  bool published = false;
+  sink_.Publish(CheckpointId(1001), [&](Status status) { published = status.ok(); });
+  executor_.RunOne();
+  EXPECT_FALSE(sink_.Ready());
+  EXPECT_EQ(sink_.blocking_reason(), "publishing lags behind");
+  context_.woken_ = false;
+  broken = false;
+  executor_.Advance(10'000'000);
+  EXPECT_TRUE(published);
+  EXPECT_TRUE(context_.woken_);
+  EXPECT_TRUE(sink_.Ready());
+}
+
+class LargePartsTest : public FilesSinkTest {
+ protected:
+  LargePartsTest()
+      : FilesSinkTest(Config{{"path", "/out"}, {"format", "json"}, {"part_size_max", "1MiB"}}) {}
+};
+
+TEST_F(LargePartsTest, APartThatIsLargeEnoughIsFollowedByAnother) {
+  ASSERT_TRUE(Open().ok());
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(sink_.Write(Row(i, std::string(600'000, 'x'))).ok());
+  }
+  EXPECT_EQ(Prepare(3).size(), 3u);
+  ASSERT_TRUE(Publish(3).ok());
+  // Two rows of 600,000 and 19 bytes each: {"id":0,"name":"…"} and the line end.
+  EXPECT_EQ(files_.Bytes("/out/job-out-0-3-0.jsonl").size(), 2u * 600'019);
+  EXPECT_EQ(files_.Bytes("/out/job-out-0-3-1.jsonl").size(), 2u * 600'019);
+  EXPECT_EQ(files_.Bytes("/out/job-out-0-3-2.jsonl").size(), 600'019u);
+}
+
+}  // namespace
+}  // namespace weir
