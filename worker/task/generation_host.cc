@@ -49,9 +49,10 @@ class GenerationHost::Observer : public TaskObserver {
   Executor* executor_;
 };
 
-GenerationHost::GenerationHost(WorkerEnvironment& environment, WorkerName self,
-                                   StartTasksRequest request, Reports reports)
-    : environment_(environment), self_(std::move(self)), request_(std::move(request)),
+GenerationHost::GenerationHost(WorkerEnvironment& environment, const Registry& registry,
+                               WorkerName self, StartTasksRequest request, Reports reports)
+    : environment_(environment), registry_(&registry), self_(std::move(self)),
+      request_(std::move(request)),
       observer_(std::make_unique<Observer>(this, environment.executor)) {
   task_outbox_ = std::make_unique<Outbox<TaskReport>>(
       *environment_.timers,
@@ -208,7 +209,7 @@ Status GenerationHost::Start() {
       task_environment.clock = environment_.clock;
       task_environment.seed = environment_.random->Next64();
       task_environment.wake = seat.wake;
-      task_environment.registry = environment_.registry;
+      task_environment.registry = registry_;
       auto task = std::make_shared<Task>(std::move(description), std::move(task_environment),
                                          *observer_, std::move(inputs), std::move(outputs));
       Task* raw = task.get();

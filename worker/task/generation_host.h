@@ -28,8 +28,9 @@ class GenerationHost {
     std::function<void()> stale;  // the coordinator knows this generation no more
   };
 
-  GenerationHost(WorkerEnvironment& environment, WorkerName self, StartTasksRequest request,
-                   Reports reports);
+  // `registry`: where the job's vertex types are found.
+  GenerationHost(WorkerEnvironment& environment, const Registry& registry, WorkerName self,
+                 StartTasksRequest request, Reports reports);
   ~GenerationHost();
 
   // Makes channels and tasks and lets them run.
@@ -61,6 +62,7 @@ class GenerationHost {
   void OnBroken(Status status);
 
   WorkerEnvironment& environment_;
+  const Registry* const registry_;
   const WorkerName self_;
   const StartTasksRequest request_;
   std::shared_ptr<const JobGraph> graph_;

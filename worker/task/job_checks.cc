@@ -9,9 +9,9 @@ namespace weir {
 Co<StatusOr<JobGraph>> CheckJobHere(WorkerEnvironment& environment, CheckJobRequest request) {
   TypeLookup types;
   if (!request.library_path.empty()) {
-    StatusOr<TypeLookup> loaded = environment.load_library(request.library_path);
+    StatusOr<LoadedLibrary> loaded = environment.load_library(request.library_path);
     if (!loaded.ok()) co_return loaded.status();
-    types = std::move(*loaded);
+    types = std::move(loaded->types);
   }
   JobGraph graph = std::move(request.graph);
   for (JobVertex& vertex : graph.vertices) {

@@ -19,6 +19,12 @@
 
 namespace weir {
 
+// A job library in this process: its vertex types, and its factories in front of the built-in ones.
+struct LoadedLibrary {
+  TypeLookup types;
+  const Registry* registry = nullptr;
+};
+
 // Everything a worker does to the world goes through here; the simulator puts its own behind it.
 // All of it outlives the worker's node. `executor`, `timers`, `files` and the gateway's answers
 // belong to the control loop.
@@ -34,9 +40,8 @@ struct WorkerEnvironment {
   const Registry* registry = nullptr;
   // A file system whose answers go to `owner`, for a task.
   std::function<std::unique_ptr<FileSystem>(Executor& owner)> make_files;
-  // Makes the operators of a job library known to the registry, once per path, and says which
-  // vertex types it brings.
-  std::function<StatusOr<TypeLookup>(const std::string& path)> load_library;
+  // Loads a job library, once per path; it stays as long as the process.
+  std::function<StatusOr<LoadedLibrary>(const std::string& path)> load_library;
   // Ends the process at once: the worker can no longer keep its word.
   std::function<void(const std::string& reason)> die;
 };

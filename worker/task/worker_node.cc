@@ -172,13 +172,17 @@ void WorkerNode::StartTasks(StartTasksRequest request, Done done) {
   });
 }
 
+StatusOr<const Registry*> WorkerNode::RegistryOf(const std::string& library_path) const {
+  if (library_path.empty()) return environment_.registry;
+  WEIR_ASSIGN_OR_RETURN(LoadedLibrary loaded, environment_.load_library(library_path));
+  return loaded.registry;
+}
+
 void WorkerNode::StartNow(StartTasksRequest request, Done done) {
-  if (!request.library_path.empty()) {
-    StatusOr<TypeLookup> loaded = environment_.load_library(request.library_path);
-    if (!loaded.ok()) {
-      done(loaded.status());
-      return;
-    }
+  StatusOr<const Registry*> registry = RegistryOf(request.library_path);
+  if (!registry.ok()) {
+    done(registry.status());
+    return;
   }
   JobId job = request.job;
   Generation generation = request.generation;
@@ -203,7 +207,7 @@ void WorkerNode::StartNow(StartTasksRequest request, Done done) {
   };
   Hosted& hosted = hosted_[job];
   hosted.generation = generation;
-  hosted.host = std::make_unique<GenerationHost>(environment_, options_.info.name,
+  hosted.host = std::make_unique<GenerationHost>(environment_, **registry, options_.info.name,
                                                  std::move(request), std::move(reports));
   Status started = hosted.host->Start();
   if (!started.ok()) {
@@ -245,14 +249,12 @@ void WorkerNode::Settle(SettleRequest request, Done done) {
 }
 
 Co<void> WorkerNode::SettleFlow(SettleRequest request, Done done) {
-  if (!request.library_path.empty()) {
-    StatusOr<TypeLookup> loaded = environment_.load_library(request.library_path);
-    if (!loaded.ok()) {
-      done(loaded.status());
-      co_return;
-    }
+  StatusOr<const Registry*> registry = RegistryOf(request.library_path);
+  if (!registry.ok()) {
+    done(registry.status());
+    co_return;
   }
-  const SinkFactory* factory = environment_.registry->FindSink(request.vertex.type);
+  const SinkFactory* factory = (*registry)->FindSink(request.vertex.type);
   if (factory == nullptr) {
     done(InvalidArgumentError(Concat("vertex '", request.vertex.uid, "': this worker knows no ",
                                      "sink type '", request.vertex.type, "'")));

@@ -48,6 +48,8 @@ class WorkerNode : public WorkerHandler {
 
   Co<void> CheckJobFlow(CheckJobRequest request, DoneWith<JobGraph> done);
   Co<void> SettleFlow(SettleRequest request, Done done);
+  // Where the vertex types of a job are found; "": the built-in ones alone.
+  StatusOr<const Registry*> RegistryOf(const std::string& library_path) const;
   void StartNow(StartTasksRequest request, Done done);
   // Ends what is hosted of the job up to `generation`; `ended` when it is gone.
   void End(const JobId& job, Generation generation, std::function<void()> ended);
