@@ -1,6 +1,8 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/job_file.h"
