@@ -502,6 +502,35 @@ TEST_P(SinkContract, AFailedWriteOrSyncFailsTheGeneration) {
   }
 }
 
+TEST_P(SinkContract, AnAnswerMayEndTheOneThatGivesIt) {
+  Process process(GetParam(), 1);
+  ASSERT_SAYS_OK(process.Open());
+  ASSERT_TRUE(process.sink->Write(Rows(0, 2)).ok());
+  std::vector<Committable> listed = **process.Prepare(1);
+  int answers = 0;
+  process.committer->Commit(listed, [&](Status status) {
+    answers += status.ok();
+    process.committer = GetParam().make_committer();
+    process.committer->Open(process.committer_context);
+    process.committer->AbortOthers(Generation(2), {}, [&](Status status) {
+      answers += status.ok();
+      process.committer.reset();
+    });
+  });
+  process.executor.RunAll();
+  EXPECT_EQ(answers, 2);
+  process.sink->Prepare(CheckpointId(2), [&](auto prepared) {
+    answers += prepared.ok();
+    process.sink->Publish(CheckpointId(2), [&](Status status) {
+      answers += status.ok();
+      process.sink.reset();
+    });
+  });
+  process.executor.RunAll();
+  EXPECT_EQ(answers, 4);
+  EXPECT_THAT(Visible(process), ElementsAre(0, 1));
+}
+
 TEST_P(SinkContract, ClosedWithRequestsUnderWay) {
   Process process(GetParam(), 1);
   ASSERT_SAYS_OK(process.Open());

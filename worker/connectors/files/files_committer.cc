@@ -28,6 +28,13 @@ void FilesCommitter::Open(CommitterContext& context) {
                 .uid = context.uid()};
 }
 
+void FilesCommitter::Answer(std::function<void(Status)> done, Status status) {
+  context_->timers().After(
+      0, [alive = std::weak_ptr<int>(alive_), done = std::move(done), status = std::move(status)] {
+        if (!alive.expired()) done(status);
+      });
+}
+
 StatusOr<std::vector<FilePart>> FilesCommitter::Decode(
     const std::vector<Committable>& committables) const {
   WEIR_RETURN_IF_ERROR(config_status_);
@@ -56,7 +63,7 @@ Co<void> FilesCommitter::CommitParts(std::vector<FilePart> parts,
   while (true) {
     Status status = co_await PublishParts(context_->files(), directory_, parts);
     if (!status.retryable() || retry_us > kRetryMaxMicros) {
-      done(status);
+      Answer(std::move(done), status);
       co_return;
     }
     log::Warning("files.sink '", directory_.uid, "' cannot commit yet: ", status.message(),
@@ -78,7 +85,8 @@ void FilesCommitter::AbortOthers(Generation generation, std::vector<Committable>
 
 Co<void> FilesCommitter::AbortParts(Generation generation, std::vector<FilePart> listed,
                                     std::function<void(Status)> done) {
-  done(co_await RemovePending(generation, std::move(listed)));
+  Status status = co_await RemovePending(generation, std::move(listed));
+  Answer(std::move(done), status);
 }
 
 Co<Status> FilesCommitter::RemovePending(Generation generation, std::vector<FilePart> listed) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "common/operator/sink.h"
@@ -10,8 +11,8 @@
 namespace weir {
 
 // Settles what files.sink sealed. Errors of the file system are tried again for a few seconds, then
-// answered: who asked says so and asks again. Lifetime: answers come from inside callbacks of the
-// file system and must not destroy it. Thread: confined to the file system's executor.
+// answered: who asked says so and asks again. Answers may destroy it. Thread: confined to the file
+// system's executor.
 class FilesCommitter : public Committer {
  public:
   void Open(CommitterContext& context) override;
@@ -25,11 +26,14 @@ class FilesCommitter : public Committer {
   Co<Status> RemovePending(Generation generation, std::vector<FilePart> listed);
   Co<void> AbortParts(Generation generation, std::vector<FilePart> listed,
                       std::function<void(Status)> done);
+  // As mail of its own, not inside the flow that ends with it.
+  void Answer(std::function<void(Status)> done, Status status);
   StatusOr<std::vector<FilePart>> Decode(const std::vector<Committable>& committables) const;
 
   CommitterContext* context_ = nullptr;
   Status config_status_;
   SinkDirectory directory_;
+  std::shared_ptr<int> alive_ = std::make_shared<int>();  // told of the end by answers on the way
   CoScope scope_;
 };
 

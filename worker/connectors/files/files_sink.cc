@@ -44,7 +44,16 @@ Co<void> FilesSink::OpenDirectory(std::function<void(Status)> done) {
                     .number = 0,
                     .uid = context_->uid()};
   Status status = co_await MarkDirectory(context_->files(), directory_, unique);
-  if (!closed_) done(status);
+  Answer(std::move(done), status);
+}
+
+template <typename T>
+void FilesSink::Answer(std::function<void(T)> done, T value) {
+  if (closed()) return;
+  context_->timers().After(
+      0, [alive = std::weak_ptr<int>(alive_), done = std::move(done), value = std::move(value)] {
+        if (!alive.expired()) done(value);
+      });
 }
 
 Status FilesSink::Write(const RecordBatch& batch) {
@@ -76,7 +85,7 @@ std::string FilesSink::blocking_reason() const {
 }
 
 void FilesSink::WakeIfReady() {
-  if (!closed_ && waiting_ && Ready()) context_->Wake();
+  if (!closed() && waiting_ && Ready()) context_->Wake();
 }
 
 void FilesSink::BeginPart() {
@@ -145,7 +154,7 @@ Co<void> FilesSink::WritePart(PartPtr part) {
 }
 
 void FilesSink::Fail(Status status) {
-  if (closed_ || !failed_.ok()) return;
+  if (closed() || !failed_.ok()) return;
   failed_ = status.WithContext(Concat("files.sink '", context_->uid(), "'"));
   // Those that wait for bytes to be durable see it and answer.
   for (const PartPtr& part : unpublished_) part->changed.Notify();
@@ -185,15 +194,15 @@ Co<void> FilesSink::FinishPrepare(CheckpointId checkpoint, std::vector<PartPtr> 
                                   std::function<void(StatusOr<std::vector<Committable>>)> done) {
   // All that are listed: an earlier Prepare may still be under way.
   for (const PartPtr& part : listed) {
-    while (!part->durable && failed_.ok() && !closed_) co_await part->changed.Wait();
+    while (!part->durable && failed_.ok() && !closed()) co_await part->changed.Wait();
   }
   if (failed_.ok() && !listed.empty()) {
     Status status = co_await SyncDirectory(context_->files(), directory_.path);
     if (!status.ok()) Fail(status);
   }
-  if (closed_) co_return;
+  if (closed()) co_return;
   if (!failed_.ok()) {
-    done(failed_);
+    Answer<StatusOr<std::vector<Committable>>>(std::move(done), failed_);
     co_return;
   }
   std::vector<Committable> committables;
@@ -204,7 +213,7 @@ Co<void> FilesSink::FinishPrepare(CheckpointId checkpoint, std::vector<PartPtr> 
                " checkpoint=", checkpoint, " subtask=", context_->subtask());
   }
   KillPoint("sink.after_prepare");
-  done(std::move(committables));
+  Answer<StatusOr<std::vector<Committable>>>(std::move(done), std::move(committables));
 }
 
 void FilesSink::Publish(CheckpointId checkpoint, std::function<void(Status)> done) {
@@ -231,13 +240,13 @@ Co<void> FilesSink::PublishInOrder() {
       if (!part->published) parts.push_back(part->file);
     }
     Status status = co_await PublishParts(context_->files(), directory_, std::move(parts));
-    if (closed_) co_return;
+    if (closed()) co_return;
     if (status.retryable()) {
       log::Warning("files.sink '", context_->uid(), "' cannot publish yet: ", status.message(),
                    " checkpoint=", publish_requests_.front().checkpoint,
                    " subtask=", context_->subtask(), " retry_ms=", retry_us / 1000);
       co_await Sleep(context_->timers(), retry_us);
-      if (closed_) co_return;
+      if (closed()) co_return;
       retry_us = std::min(2 * retry_us, kRetryMaxMicros);
       continue;
     }
@@ -253,7 +262,7 @@ Co<void> FilesSink::PublishInOrder() {
     } else {
       Fail(status);
     }
-    request.done(status);
+    Answer(std::move(request.done), status);
   }
   publishing_ = false;
 }
@@ -262,7 +271,7 @@ void FilesSink::OnAborted(CheckpointId checkpoint) { listed_.erase(checkpoint); 
 
 void FilesSink::Close() {
   // What is under way may end as it likes: nobody is told any more.
-  closed_ = true;
+  alive_ = nullptr;
 }
 
 }  // namespace weir

@@ -22,7 +22,6 @@ namespace weir {
 // checkpoint that lists it. No rows, no part. Bytes wait in memory until they are on the way to the
 // disk; how many is bounded, and so is what completed and is not published yet.
 //
-// Lifetime: answers come from inside callbacks of the file system; they must not destroy the sink.
 // Thread: the task's. Crash: pending files of this generation stay; the Committer removes those
 // that no completed checkpoint lists. Kill points: sink.before_prepare_sync, sink.after_prepare and
 // those of PublishParts.
@@ -66,6 +65,10 @@ class FilesSink : public Sink {
   void FlushBuffer();
   void CompletePart();
   void Fail(Status status);
+  bool closed() const { return alive_ == nullptr; }
+  // As mail of its own, not inside the flow that ends with it: the answer may destroy the sink.
+  template <typename T>
+  void Answer(std::function<void(T)> done, T value);
   // Wakes the task if it was told to wait and need not any more.
   void WakeIfReady();
 
@@ -73,7 +76,6 @@ class FilesSink : public Sink {
   FilesSinkConfig config_;
   SinkDirectory directory_;
   Status failed_;
-  bool closed_ = false;
 
   std::string buffer_;                // encoded rows of the current part
   PartPtr current_;                   // being written; nullptr: no rows since the last seal
@@ -87,6 +89,7 @@ class FilesSink : public Sink {
   mutable bool waiting_ = false;  // Ready said no
   std::deque<PublishRequest> publish_requests_;
   bool publishing_ = false;
+  std::shared_ptr<int> alive_ = std::make_shared<int>();  // until Close: answers are wanted
   CoScope scope_;
 };
 

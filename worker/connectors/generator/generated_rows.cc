@@ -33,14 +33,12 @@ double Expm1Over(double x) {
   return std::abs(x) > 1e-8 ? std::expm1(x) / x : 1 + x * 0.5 * (1 + x / 3 * (1 + 0.25 * x));
 }
 
-// Spreads the 16 groups of four bits of `bits` over the letters a to p.
+// The letters a to p for the low four bits of each byte of `bits`, then for the high ones.
 inline void WriteLetters(uint64_t bits, uint8_t* out) {
-  uint64_t low = bits & 0x0f0f0f0f0f0f0f0f;
-  uint64_t high = (bits >> 4) & 0x0f0f0f0f0f0f0f0f;
-  for (int i = 0; i < 8; ++i) {
-    out[2 * i] = static_cast<uint8_t>('a' + ((low >> (8 * i)) & 0xff));
-    out[2 * i + 1] = static_cast<uint8_t>('a' + ((high >> (8 * i)) & 0xff));
-  }
+  constexpr uint64_t kNibbles = 0x0f0f0f0f0f0f0f0f;
+  constexpr uint64_t kLetters = 0x6161616161616161;
+  const uint64_t words[] = {(bits & kNibbles) + kLetters, ((bits >> 4) & kNibbles) + kLetters};
+  std::memcpy(out, words, sizeof(words));
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ class ZipfDistribution {
 //   key     uniform: floor(r * keys / 2^64); zipf: Draw(r) - 1; hot: 0 if a fraction made of mix(r)
 //           is below hot_fraction, else 1 + floor(r * (keys - 1) / 2^64)
 //   value   (mix(r + 1) >> 11) / 2^53, in [0, 1)
-//   payload letters a to p, one of every four bits of mix(r + 2), mix(r + 3), …; low bits first in
-//           a byte each
+//   payload 16 letters a to p a word, words mix(r + 2), mix(r + 3), …: of the low four bits of
+//           each byte, lowest byte first, then of the high four bits of each byte
 // Thread: immutable.
 class GeneratedRows {
  public:
