@@ -328,9 +328,10 @@ TEST_P(SinkContract, AbortOthersRemovesWhatOlderGenerationsLeftAndNothingElse) {
   EXPECT_THAT(GetParam().hidden(second.files), ElementsAre("/out/.hidden-of-somebody"));
 }
 
-// A job in miniature: rows 0 … 11 in four segments, a checkpoint behind each; the second is
-// aborted. What completed is kept outside, as in a manifest. A process that dies is followed by
-// another generation, which settles, then writes again what is behind the completed checkpoint.
+// A job in miniature: rows 0 … 11 in four segments, a checkpoint behind each and another one
+// without rows; that of the second segment is aborted. What completed is kept outside, as in a
+// manifest. A process that dies is followed by another generation, which settles, then writes again
+// what is behind the completed checkpoint.
 class Job {
  public:
   explicit Job(const Kind& kind) : kind_(kind) {}
@@ -374,7 +375,7 @@ class Job {
       uint64_t checkpoint = ++last_checkpoint_;
       auto prepared = process.Prepare(checkpoint);
       if (!ok(prepared)) return false;
-      if (checkpoint == 2) {
+      if (checkpoint == 3) {
         process.sink->OnAborted(CheckpointId(checkpoint));
         if (!process.sink->Write(Rows(rows, rows + 3)).ok()) return false;
         rows += 3;
@@ -386,6 +387,11 @@ class Job {
       listed_ = **prepared;
       completed_rows_ = rows;
       if (!ok(process.Publish(checkpoint))) return false;
+      // One without rows: it lists nothing that was published before.
+      prepared = process.Prepare(++last_checkpoint_);
+      if (!ok(prepared)) return false;
+      EXPECT_THAT(**prepared, IsEmpty());
+      listed_ = **prepared;
     }
     return true;
   }
