@@ -3,7 +3,8 @@
 #   weir_library(name [PURE] SOURCES file... [DEPS target...] [PRIVATE_DEPS target...])
 #   weir_test(name SOURCES file... [DEPS target...] [LABELS label...] [TIMEOUT seconds]
 #             [ARGUMENTS argument...])
-#   weir_python_test(name SCRIPT file [LABELS label...])
+#   weir_python_test(name SCRIPT file [LABELS label...] [TIMEOUT seconds] [ARGUMENTS argument...])
+#   weir_daemon(name SOURCES file... DEPS target...)
 #   weir_link_test(library)
 #   weir_add_folder(folder)
 
@@ -96,15 +97,42 @@ function(weir_test name)
   endif()
 endfunction()
 
-# A Python unittest file as one ctest entry.
+# A Python unittest file as one ctest entry; ARGUMENTS name the classes to run, all without.
 function(weir_python_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SCRIPT;TIMEOUT" "LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SCRIPT;TIMEOUT" "LABELS;ARGUMENTS")
   if(NOT WEIR_TESTS)
     return()
   endif()
   add_test(NAME ${name}
-    COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT})
+    COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT} ${arg_ARGUMENTS})
   weir_register_test(${name} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# A daemon: `name` as released and, for tests, `name`-kill in test_bin, the same objects with kill
+# points that work. libweir comes first, so that what it shares with job libraries exists once.
+function(weir_daemon name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS")
+  add_library(${name}-main OBJECT ${arg_SOURCES})
+  target_link_libraries(${name}-main PRIVATE weir_shared ${arg_DEPS})
+  set(kill_points_of_${name} weir_kill_point_off)
+  set(executables ${name})
+  if(WEIR_TESTS)
+    set(kill_points_of_${name}-kill weir_kill_point_on)
+    list(APPEND executables ${name}-kill)
+  endif()
+  foreach(executable IN LISTS executables)
+    add_executable(${executable} $<TARGET_OBJECTS:${name}-main>
+      $<TARGET_OBJECTS:${kill_points_of_${executable}}>)
+    target_link_libraries(${executable} PRIVATE weir_shared ${arg_DEPS})
+    if(WEIR_SANITIZE STREQUAL "")
+      target_link_libraries(${executable} PRIVATE PkgConfig::jemalloc)
+    endif()
+  endforeach()
+  if(WEIR_TESTS)
+    set_target_properties(${name}-kill PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test_bin)
+  endif()
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
 # Adds a folder that has a CMakeLists.txt; of one that has none, the nearest folders below it that do.

@@ -20,8 +20,8 @@ std::vector<ConfigKey> SharedKeys() {
   };
 }
 
-StatusOr<HostPort> ReadListenAddress(const DaemonConfig& config, const std::string& key) {
-  StatusOr<HostPort> address = ParseHostPort(config.Text(key));
+StatusOr<Endpoint> ReadListenAddress(const DaemonConfig& config, const std::string& key) {
+  StatusOr<Endpoint> address = ParseEndpoint(config.Text(key));
   if (!address.ok()) return address.status().WithContext(key);
   if (!IsLoopback(address->host) && !config.Switch("insecure")) {
     return InvalidArgumentError(Concat(
@@ -36,7 +36,7 @@ StatusOr<HostPort> ReadListenAddress(const DaemonConfig& config, const std::stri
 StatusOr<SharedConfig> ReadSharedKeys(const DaemonConfig& config) {
   SharedConfig shared;
   WEIR_ASSIGN_OR_RETURN(shared.listen, ReadListenAddress(config, "listen"));
-  StatusOr<HostPort> advertised = ParseAdvertised(config.Text("advertise"));
+  StatusOr<Endpoint> advertised = ParseAdvertised(config.Text("advertise"));
   if (!advertised.ok()) return advertised.status().WithContext("advertise");
   shared.advertised = *advertised;
   WEIR_ASSIGN_OR_RETURN(shared.log_level, log::ParseLevel(config.Text("log_level")));

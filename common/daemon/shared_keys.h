@@ -6,14 +6,14 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/daemon/daemon_config.h"
-#include "common/daemon/host_port.h"
+#include "common/daemon/endpoint.h"
 
 namespace weir {
 
 // What both daemons are told about their log and their addresses.
 struct SharedConfig {
-  HostPort listen;
-  HostPort advertised;  // host "": not set; port 0: the one listened on
+  Endpoint listen;
+  Endpoint advertised;  // host "": not set; port 0: the one listened on
   log::Level log_level = log::Level::kInfo;
   std::string log_file;  // "": stderr
 };
@@ -24,7 +24,7 @@ std::vector<ConfigKey> SharedKeys();
 StatusOr<SharedConfig> ReadSharedKeys(const DaemonConfig& config);
 
 // The listening address under `key`; one that others can reach needs `insecure`.
-StatusOr<HostPort> ReadListenAddress(const DaemonConfig& config, const std::string& key);
+StatusOr<Endpoint> ReadListenAddress(const DaemonConfig& config, const std::string& key);
 
 // `path` as an absolute one; user error for an empty one.
 StatusOr<std::string> AbsolutePath(const std::string& key, const std::string& path);

@@ -85,7 +85,7 @@ StatusOr<WorkerConfig> ReadWorkerConfig(const DaemonConfig& config) {
     return InvalidArgumentError("coordinators is empty: expected at least one HOST:PORT");
   }
   for (const std::string& address : out.coordinators) {
-    Status status = ParseHostPort(address).status();
+    Status status = ParseEndpoint(address).status();
     if (!status.ok()) return status.WithContext("coordinators");
   }
   WEIR_ASSIGN_OR_RETURN(out.slots, ReadCount(config, "slots", kSlotsMax));

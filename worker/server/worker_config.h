@@ -13,7 +13,7 @@ namespace weir {
 // What `weir-worker` is told by flags and file.
 struct WorkerConfig {
   SharedConfig shared;   // listen: control
-  HostPort data_listen;  // data
+  Endpoint data_listen;  // data
   std::string name;
   std::vector<std::string> coordinators;
   int slots = 0;

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <thread>
 
-#include "common/daemon/host_port.h"
+#include "common/daemon/endpoint.h"
 #include "coordinator/server/coordinator_config.h"
 #include "worker/server/worker_config.h"
 
@@ -228,17 +228,17 @@ TEST_F(DaemonConfigTest, HelpNamesEveryKeyWithItsDefault) {
   EXPECT_THAT(parsed->print, testing::MatchesRegex("weir-coordinator [0-9.]+\n"));
 }
 
-TEST(HostPortTest, OnlyHostAndPortIsAnAddress) {
+TEST(EndpointTest, OnlyHostAndPortIsAnAddress) {
   for (const char* wrong : {"", "host", ":1", "host:", "host:65536", "host:-1", "host:1x", "::1:5",
                             "[host]:1", "a b:1", "http://host:1"}) {
-    EXPECT_FALSE(ParseHostPort(wrong).ok()) << wrong;
+    EXPECT_FALSE(ParseEndpoint(wrong).ok()) << wrong;
   }
-  EXPECT_EQ(ParseHostPort("[::1]:65535")->host, "::1");
-  EXPECT_EQ(ParseHostPort("[::1]:65535")->port, 65535);
+  EXPECT_EQ(ParseEndpoint("[::1]:65535")->host, "::1");
+  EXPECT_EQ(ParseEndpoint("[::1]:65535")->port, 65535);
 }
 
-TEST(HostPortTest, OthersDialWhatIsAdvertisedElseWhatIsListenedOn) {
-  HostPort none;
+TEST(EndpointTest, OthersDialWhatIsAdvertisedElseWhatIsListenedOn) {
+  Endpoint none;
   EXPECT_EQ(DialedAddress(none, {"127.0.0.1", 0}, 5).ToString(), "127.0.0.1:5");
   EXPECT_EQ(DialedAddress(none, {"0.0.0.0", 0}, 5).ToString(), HostName() + ":5");
   EXPECT_EQ(DialedAddress(none, {"::", 0}, 5).ToString(), HostName() + ":5");

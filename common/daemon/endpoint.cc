@@ -1,4 +1,4 @@
-#include "common/daemon/host_port.h"
+#include "common/daemon/endpoint.h"
 
 #include <arpa/inet.h>
 #include <unistd.h>
@@ -18,12 +18,12 @@ bool ParseAddress(int family, std::string_view host, Address* address) {
 
 }  // namespace
 
-std::string HostPort::ToString() const {
+std::string Endpoint::ToString() const {
   bool v6 = host.find(':') != std::string::npos;
   return v6 ? Concat("[", host, "]:", port) : Concat(host, ":", port);
 }
 
-StatusOr<HostPort> ParseHostPort(std::string_view text) {
+StatusOr<Endpoint> ParseEndpoint(std::string_view text) {
   Status wrong = InvalidArgumentError(
       Concat("'", text, "' is no address: expected HOST:PORT, as in 127.0.0.1:7070"));
   size_t colon = text.rfind(':');
@@ -44,17 +44,17 @@ StatusOr<HostPort> ParseHostPort(std::string_view text) {
       number > 65535) {
     return wrong;
   }
-  return HostPort{std::string(host), number};
+  return Endpoint{std::string(host), number};
 }
 
-StatusOr<HostPort> ParseAdvertised(std::string_view text) {
-  if (text.empty()) return HostPort{};
-  StatusOr<HostPort> whole = ParseHostPort(text);
-  return whole.ok() ? whole : ParseHostPort(Concat(text, ":0"));
+StatusOr<Endpoint> ParseAdvertised(std::string_view text) {
+  if (text.empty()) return Endpoint{};
+  StatusOr<Endpoint> whole = ParseEndpoint(text);
+  return whole.ok() ? whole : ParseEndpoint(Concat(text, ":0"));
 }
 
-HostPort DialedAddress(const HostPort& advertised, const HostPort& listen, int port) {
-  HostPort dialed = advertised;
+Endpoint DialedAddress(const Endpoint& advertised, const Endpoint& listen, int port) {
+  Endpoint dialed = advertised;
   if (dialed.host.empty()) dialed.host = IsWildcard(listen.host) ? HostName() : listen.host;
   if (dialed.port == 0) dialed.port = port;
   return dialed;
