@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/concat.h"
 #include "common/base/status.h"
 #include "common/record/stream_element.h"
 
@@ -18,6 +19,11 @@ struct ChannelId {
   int to_subtask = 0;
   auto operator<=>(const ChannelId&) const = default;
 };
+
+// "edge 2, subtask 0 to 3".
+inline std::string ToString(const ChannelId& id) {
+  return Concat("edge ", id.edge, ", subtask ", id.from_subtask, " to ", id.to_subtask);
+}
 
 // The sending end of a channel. Flow control is by credit in bytes of rows (CreditBytes of
 // stream_element.h): a channel starts with its window, every push takes, every pop at the other end

@@ -46,7 +46,8 @@ class DataPlane {
   };
 
   virtual ~DataPlane() = default;
-  // Makes all ends at once (senders queue until connected), accepts and dials in the background.
+  // Makes all ends at once (senders queue until connected), accepts and dials in the background:
+  // elements may arrive before a receiver has its waker, so that its first step must look.
   // `connected` once all connections of the generation stand; `broken` with the first failure.
   // Neither is called after EndGeneration has answered.
   virtual Channels StartGeneration(const Generation& generation, std::function<void()> connected,

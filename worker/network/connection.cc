@@ -1,0 +1,189 @@
+#include "worker/network/connection.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "common/base/concat.h"
+
+namespace weir {
+namespace {
+
+// One system call moves up to this much; a connection gets this many in a turn.
+constexpr size_t kFramesPerWrite = 64;
+constexpr size_t kBytesPerWrite = 1 << 20;
+constexpr int kWritesPerTurn = 8;
+constexpr int kReadsPerTurn = 32;
+// From this rest of a fragment on, what is read behind it is kept short: it is copied once more.
+constexpr size_t kLongRestBytes = 8 << 10;
+constexpr size_t kReadAheadBytes = 2 << 10;
+
+}  // namespace
+
+Connection::Connection(Socket socket, std::shared_ptr<Link> link, HandshakeHandler* handler)
+    : state_(State::kConnecting),
+      socket_(std::move(socket)),
+      link_(std::move(link)),
+      handler_(handler),
+      decoder_(this) {}
+
+Connection::Connection(Socket socket, std::string peer_address, HandshakeHandler* handler)
+    : state_(State::kAwaitingHello),
+      socket_(std::move(socket)),
+      peer_address_(std::move(peer_address)),
+      handler_(handler),
+      decoder_(this) {}
+
+Status Connection::FinishConnect(std::string hello) {
+  const int error = ConnectError(fd());
+  if (error != 0) return UnavailableError(strerror(error));
+  state_ = State::kAwaitingWelcome;
+  Send(FrameKind::kHello, hello);
+  return {};
+}
+
+void Connection::Accept(std::shared_ptr<Link> link) {
+  state_ = State::kOpen;
+  link_ = std::move(link);
+  Send(FrameKind::kWelcome, {});
+}
+
+void Connection::Refuse(std::string_view reason) {
+  state_ = State::kRefusing;
+  Send(FrameKind::kRefused, reason.substr(0, kControlPayloadBytesMax));
+}
+
+void Connection::Send(FrameKind kind, std::string_view payload) {
+  FrameHeader header;
+  header.kind = kind;
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  auto owned = std::make_unique<std::string>(payload);
+  const std::string_view bytes = *owned;
+  out_.push_back({EncodeFrameHeader(header), bytes, std::move(owned)});
+}
+
+Status Connection::Read(std::span<char> buffer) {
+  for (int i = 0; i < kReadsPerTurn; ++i) {
+    const std::span<char> rest = decoder_.fragment_rest();
+    const size_t ahead_bytes = rest.size() < kLongRestBytes ? buffer.size() : kReadAheadBytes;
+    const std::array<iovec, 2> targets = {iovec{rest.data(), rest.size()},
+                                          iovec{buffer.data(), ahead_bytes}};
+    const ssize_t result = readv(fd(), targets.data(), targets.size());
+    if (result == 0) return UnavailableError("closed by the peer");
+    if (result < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
+      return UnavailableError(strerror(errno));
+    }
+    const size_t bytes = static_cast<size_t>(result);
+    const size_t rest_bytes = std::min(bytes, rest.size());
+    if (state_ != State::kRefusing) {
+      if (rest_bytes > 0) WEIR_RETURN_IF_ERROR(decoder_.FragmentBytesRead(rest_bytes));
+      WEIR_RETURN_IF_ERROR(decoder_.Consume({buffer.data(), bytes - rest_bytes}));
+    }
+    if (bytes < rest.size() + ahead_bytes) return {};
+  }
+  return {};
+}
+
+StatusOr<bool> Connection::Write() {
+  if (state_ == State::kConnecting || is_write_blocked_) return false;
+  for (int i = 0; i < kWritesPerTurn; ++i) {
+    if (state_ == State::kOpen) link_->TakeFrames(kFramesPerWrite, kBytesPerWrite, &out_);
+    if (out_.empty()) return false;
+    std::array<iovec, 2 * kFramesPerWrite> pieces;
+    size_t count = 0;
+    size_t skip_bytes = out_head_written_bytes_;
+    size_t total_bytes = 0;
+    const auto add = [&](const char* data, size_t size) {
+      const size_t skipped = std::min(skip_bytes, size);
+      skip_bytes -= skipped;
+      if (size == skipped) return;
+      pieces[count++] = {const_cast<char*>(data) + skipped, size - skipped};
+      total_bytes += size - skipped;
+    };
+    for (size_t frame = 0; frame < std::min(out_.size(), kFramesPerWrite); ++frame) {
+      add(out_[frame].header.data(), kFrameHeaderBytes);
+      add(out_[frame].payload.data(), out_[frame].payload.size());
+    }
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = count;
+    const ssize_t result = sendmsg(fd(), &message, MSG_NOSIGNAL);
+    if (result < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN && errno != EWOULDBLOCK) return UnavailableError(strerror(errno));
+      is_write_blocked_ = true;
+      return false;
+    }
+    Written(static_cast<size_t>(result));
+    if (static_cast<size_t>(result) < total_bytes) {
+      is_write_blocked_ = true;  // the next attempt would find no room
+      return false;
+    }
+  }
+  return true;
+}
+
+void Connection::Written(size_t bytes) {
+  bytes += out_head_written_bytes_;
+  while (!out_.empty() && bytes >= out_.front().size_bytes()) {
+    bytes -= out_.front().size_bytes();
+    out_.pop_front();
+  }
+  out_head_written_bytes_ = bytes;
+}
+
+void Connection::Close() {
+  state_ = State::kClosed;
+  socket_.Close();
+  out_.clear();
+  if (link_) link_->connection = nullptr;
+  link_.reset();
+}
+
+StatusOr<char*> Connection::BeginFragment(const FrameHeader& header) {
+  if (state_ != State::kOpen) return DataLossError("the peer sends data before the handshake");
+  return link_->BeginFragment(header);
+}
+
+Status Connection::EndFragment(const FrameHeader& header) { return link_->EndFragment(header); }
+
+Status Connection::OnFrame(const FrameHeader& header, std::string_view payload) {
+  switch (state_) {
+    case State::kOpen:
+      return link_->OnFrame(header, payload);
+    case State::kAwaitingHello:
+      if (header.kind != FrameKind::kHello) break;
+      if (StatusOr<HelloFrame> hello = DecodeHello(payload); hello.ok()) {
+        hello_ = std::move(hello).value();
+        handler_->OnHello(this, hello_);
+      } else {
+        Refuse(hello.status().message());
+      }
+      return {};
+    case State::kAwaitingWelcome:
+      if (header.kind == FrameKind::kRefused) {
+        return UnavailableError(Concat("refused by the peer: ", payload));
+      }
+      if (header.kind != FrameKind::kWelcome) break;
+      state_ = State::kOpen;
+      handler_->OnWelcome(this);
+      return {};
+    case State::kRefusing:
+      return {};
+    case State::kConnecting:
+    case State::kHeld:
+    case State::kClosed:
+      break;
+  }
+  return DataLossError(Concat("a frame of kind ", static_cast<int>(header.kind),
+                              " does not belong into the handshake"));
+}
+
+}  // namespace weir
