@@ -1,0 +1,595 @@
+// Goal: a job goes through its life as design.md, sections 5 and 8, promises, whatever dies on the
+// way. Method: real coordinators over one disk in memory, each with its own loop and clock; workers
+// are fakes whose sinks seal one committable a checkpoint, and a world outside that notices what is
+// doubled or lost.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "common/base/concat.h"
+#include "coordinator/job/log_driver.h"
+#include "tests/unit/coordinator/job/fake_cluster.h"
+
+namespace weir {
+namespace {
+
+using Fate = FakeCluster::Fate;
+
+const JobId kJob("0123456789abcdef0123456789abcdef");
+const JobId kOther("fedcba9876543210fedcba9876543210");
+constexpr int64_t kSecondUs = 1'000'000;
+
+std::string Graph(const std::string& options = R"("checkpoint.interval": "1s")",
+                  const std::string& name = "keyed-count") {
+  return Concat(R"({"name": ")", name, R"(", "options": {"parallelism": "2", )", options, R"(},
+    "vertices": [
+      {"uid": "gen", "type": "generator", "config": {"rows": 100}},
+      {"uid": "count", "type": "aggregate",
+       "config": {"keys": ["key"], "emit": "every_row",
+                  "aggregates": [{"function": "count", "as": "rows"}]}},
+      {"uid": "out", "type": "files.sink", "config": {"path": "out", "format": "json"}}],
+    "edges": [{"from": "gen", "to": "count", "partitioning": "HASH", "columns": ["key"]},
+              {"from": "count", "to": "out"}]})");
+}
+
+class CoordinatorTest : public testing::Test {
+ protected:
+  void Lead(CoordinatorProcess& process) {
+    cluster_->Follow(&process);
+    ASSERT_TRUE(cluster_->Until([&] { return process.coordinator->leading(); }));
+  }
+  // A coordinator, two workers with one slot each and the job, running.
+  std::unique_ptr<CoordinatorProcess> RunJob(const std::string& graph = Graph()) {
+    auto process = cluster_->StartCoordinator("a");
+    cluster_->AddWorker("worker-1", 1);
+    cluster_->AddWorker("worker-2", 1);
+    Lead(*process);
+    EXPECT_TRUE(cluster_->Until([&] { return Workers(*process) == 2; }));
+    StatusOr<SubmitResponse> submitted = cluster_->Submit(*process, kJob, graph);
+    EXPECT_TRUE(submitted.ok()) << submitted.status();
+    EXPECT_TRUE(Reaches(*process, JobState::kRunning));
+    return process;
+  }
+  size_t Workers(CoordinatorProcess& process) {
+    size_t count = 0;
+    process.coordinator->ListWorkers([&](StatusOr<std::vector<WorkerStatus>> workers) {
+      count = workers.ok() ? workers->size() : 0;
+    });
+    return count;
+  }
+  bool Reaches(CoordinatorProcess& process, JobState state, int64_t us_max = 60 * kSecondUs,
+               const JobId& job = kJob) {
+    return cluster_->Until([&] { return cluster_->InState(process, job.value(), state); }, us_max);
+  }
+  JobStatus Get(CoordinatorProcess& process, const JobId& job = kJob) {
+    StatusOr<JobStatus> status = cluster_->Get(process, job.value());
+    EXPECT_TRUE(status.ok()) << status.status();
+    return status.ok() ? *status : JobStatus();
+  }
+  int64_t Completed(CoordinatorProcess& process) { return Get(process).checkpoints_completed; }
+  bool Completes(CoordinatorProcess& process, int64_t count) {
+    return cluster_->Until([&] { return Completed(process) >= count; });
+  }
+  struct CancelAnswer {
+    std::optional<StatusOr<std::vector<std::string>>> answer;
+  };
+  std::shared_ptr<CancelAnswer> Cancel(CoordinatorProcess& process, bool force = false) {
+    auto result = std::make_shared<CancelAnswer>();
+    process.coordinator->Cancel(
+        kJob.value(), force,
+        [result](StatusOr<std::vector<std::string>> one) { result->answer = std::move(one); });
+    return result;
+  }
+  std::vector<std::string> FilesOf(const std::string& below) {
+    return cluster_->disk_view().Files(Concat("/checkpoints/", kJob, below));
+  }
+  // Names of checkpoint directories with a manifest.
+  std::vector<std::string> Manifests() {
+    std::vector<std::string> result;
+    for (const std::string& path : FilesOf("")) {
+      if (path.ends_with("/_metadata")) result.push_back(ParentPath(path));
+    }
+    return result;
+  }
+  // All log entries, decoded, in order of term and number.
+  std::vector<LogEntry> Log() {
+    std::vector<LogEntry> entries;
+    for (const std::string& path : FilesOf("/log")) {
+      if (path.find(".tmp-") != std::string::npos) continue;
+      StatusOr<LogEntry> entry = DecodeLogEntry(cluster_->disk_view().Bytes(path));
+      EXPECT_TRUE(entry.ok());
+      if (entry.ok()) entries.push_back(*entry);
+    }
+    return entries;
+  }
+  // No checkpoint of an older generation completed after a newer one started from an older state.
+  void ExpectLogSound() {
+    for (const LogEntry& completed : Log()) {
+      if (completed.kind != LogEntry::Kind::kCompleted) continue;
+      for (const LogEntry& started : Log()) {
+        if (started.kind != LogEntry::Kind::kStarted) continue;
+        if (started.generation <= completed.generation) continue;
+        EXPECT_GE(started.checkpoint, completed.checkpoint)
+            << "generation " << started.generation.value() << " missed checkpoint "
+            << completed.checkpoint.value();
+      }
+    }
+  }
+  void ExpectOutsideSound() { EXPECT_EQ(cluster_->violations, std::vector<std::string>()); }
+  int CallsOf(const std::string& what, const std::string& coordinator = "") {
+    return static_cast<int>(std::count_if(
+        cluster_->calls.begin(), cluster_->calls.end(), [&](const FakeCluster::Call& call) {
+          return call.what == what && (coordinator.empty() || call.coordinator == coordinator);
+        }));
+  }
+
+  std::unique_ptr<FakeCluster> cluster_ = std::make_unique<FakeCluster>();
+};
+
+TEST_F(CoordinatorTest, BoundedJobCommitsEverythingBeforeItIsFinished) {
+  // Given a job that takes no checkpoint by itself for ten minutes.
+  auto process = RunJob(Graph(R"("checkpoint.interval": "10min")"));
+  EXPECT_EQ(Completed(*process), 0);
+  // When all its sources end.
+  cluster_->EndSources(kJob);
+  // Then a final checkpoint completes at once, its output is published, and only then it ends.
+  ASSERT_TRUE(Reaches(*process, JobState::kFinished, 2 * kSecondUs));
+  EXPECT_EQ(cluster_->Count(Fate::kPublished), 2);
+  EXPECT_EQ(cluster_->Count(Fate::kSealed), 0);
+  JobStatus status = Get(*process);
+  EXPECT_EQ(status.restarts, 0);
+  EXPECT_EQ(status.checkpoints_completed, 1);
+  EXPECT_GT(status.end_wall_us, 0);
+  EXPECT_EQ(CallsOf("finish"), 2);
+  cluster_->Advance(kSecondUs);
+  EXPECT_TRUE(Manifests().empty());  // deleted with the job's end
+  ExpectOutsideSound();
+}
+
+TEST_F(CoordinatorTest, CheckpointsFollowOneAnotherAndOnlyTheNewestIsRetained) {
+  auto process = RunJob();
+  ASSERT_TRUE(Completes(*process, 5));
+  cluster_->Advance(kSecondUs / 2);
+  EXPECT_EQ(Manifests(), std::vector<std::string>{Concat("/checkpoints/", kJob, "/chk-5.1")});
+  EXPECT_EQ(cluster_->Count(Fate::kPublished), 10);
+  // The log is pruned: STARTED and COMPLETED{5}, and what may not be pruned.
+  EXPECT_LE(Log().size(), 3u);
+  StatusOr<std::vector<CheckpointSummary>> history = cluster_->Checkpoints(*process, kJob.value());
+  ASSERT_TRUE(history.ok());
+  EXPECT_EQ(history->front().id.value(), 1u);
+  EXPECT_EQ(history->front().state, "completed");
+  ExpectOutsideSound();
+}
+
+TEST_F(CoordinatorTest, LostWorkerEndsTheGenerationAndTheJobGoesOnFromTheNewestCheckpoint) {
+  auto process = RunJob();
+  ASSERT_TRUE(Completes(*process, 3));
+  cluster_->auto_publish = false;  // checkpoint 4 completes, its output stays hidden
+  ASSERT_TRUE(Completes(*process, 4));
+  cluster_->KillWorker("worker-2");
+  // One slot is missing: the job waits, and says for what.
+  ASSERT_TRUE(Reaches(*process, JobState::kRestarting, kSecondUs));
+  ASSERT_TRUE(cluster_->Until([&] { return !Get(*process).waiting_for.empty(); }));
+  EXPECT_EQ(Get(*process).waiting_for, "2 slots, 1 free");
+  cluster_->auto_publish = true;
+  cluster_->AddWorker("worker-3", 1);
+  ASSERT_TRUE(Reaches(*process, JobState::kRunning, kSecondUs));
+  JobStatus status = Get(*process);
+  EXPECT_EQ(status.generation.value(), 2u);
+  EXPECT_EQ(status.restarts, 1);
+  ASSERT_TRUE(status.failure.has_value());
+  EXPECT_NE(status.failure->message.find("worker-2"), std::string::npos);
+  // Settled before the tasks started.
+  EXPECT_EQ(cluster_->Count(Fate::kPublished), 8);
+  ASSERT_TRUE(Completes(*process, 6));
+  ExpectOutsideSound();
+  ExpectLogSound();
+}
+
+TEST_F(CoordinatorTest, SilentWorkerIsLostAfterTheTimeout) {
+  auto process = RunJob();
+  cluster_->AddWorker("worker-3", 1);
+  for (int i = 1; i < 9; ++i) {
+    if (FakeCluster::Worker* worker = cluster_->At(Concat("worker-2:", i))) worker->silent = true;
+  }
+  ASSERT_TRUE(
+      cluster_->Until([&] { return Get(*process).generation.value() == 2; }, 8 * kSecondUs));
+  // Old tasks get three seconds to end; a lost worker is not waited for.
+  ASSERT_TRUE(Reaches(*process, JobState::kRunning, 4 * kSecondUs));
+  EXPECT_NE(Get(*process).failure->message.find("silent"), std::string::npos);
+}
+
+TEST_F(CoordinatorTest, FailedTaskRestartsTheJobUnlessTheErrorIsTheUsers) {
+  auto process = RunJob();
+  ASSERT_TRUE(Completes(*process, 1));
+  cluster_->FailTask(kJob, UnavailableError("disk is slow"));
+  ASSERT_TRUE(cluster_->Until([&] { return Get(*process).generation.value() == 2; }));
+  ASSERT_TRUE(Reaches(*process, JobState::kRunning));
+  EXPECT_EQ(Get(*process).failure->message, "disk is slow");
+
+  cluster_->FailTask(kJob, InvalidArgumentError("part-0.csv:17: 'x' is no INT64"));
+  ASSERT_TRUE(Reaches(*process, JobState::kFailed));
+  JobStatus status = Get(*process);
+  EXPECT_NE(status.failure->message.find("part-0.csv:17"), std::string::npos);
+  EXPECT_EQ(status.failure->uid, "gen");
+  EXPECT_EQ(cluster_->Count(Fate::kSealed), 0);
+  // on_failure: keep.
+  cluster_->Advance(kSecondUs);
+  ASSERT_EQ(Manifests().size(), 1u);
+  EXPECT_EQ(Get(*process).retained_checkpoint, Manifests()[0]);
+  ExpectOutsideSound();
+}
+
+TEST_F(CoordinatorTest, AttemptsAreLimited) {
+  auto process = RunJob(Graph(R"("checkpoint.interval": "10min", "restart.attempts_max": "2")"));
+  for (uint64_t generation = 2; generation <= 3; ++generation) {
+    cluster_->FailTask(kJob, UnavailableError("disk is gone"));
+    ASSERT_TRUE(cluster_->Until([&] {
+      return Get(*process).generation.value() == generation &&
+             Get(*process).state == JobState::kRunning;
+    }));
+  }
+  cluster_->FailTask(kJob, UnavailableError("disk is gone"));
+  ASSERT_TRUE(Reaches(*process, JobState::kFailed));
+}
+
+TEST_F(CoordinatorTest, TooFewSlotsWaitVisiblyAndStartByThemselves) {
+  auto process = cluster_->StartCoordinator("a");
+  Lead(*process);
+  // No worker at all: accepted, and checked when one comes.
+  ASSERT_TRUE(cluster_->Submit(*process, kJob, Graph()).ok());
+  cluster_->Advance(kSecondUs);
+  EXPECT_EQ(Get(*process).state, JobState::kCreated);
+  EXPECT_EQ(Get(*process).waiting_for, "2 slots, 0 free (no worker is there)");
+  cluster_->AddWorker("worker-1", 1);
+  ASSERT_TRUE(cluster_->Until([&] { return Get(*process).waiting_for == "2 slots, 1 free"; }));
+  EXPECT_EQ(CallsOf("check"), 1);
+  cluster_->AddWorker("worker-2", 1);
+  ASSERT_TRUE(Reaches(*process, JobState::kRunning));
+  EXPECT_EQ(Get(*process).restarts, 0);
+}
+
+TEST_F(CoordinatorTest, JobThatAWorkerRefusesIsNotAccepted) {
+  auto process = cluster_->StartCoordinator("a");
+  cluster_->AddWorker("worker-1", 2);
+  Lead(*process);
+  cluster_->Until([&] { return Workers(*process) == 1; });
+  cluster_->check_answer = NotFoundError("no file matches data/*.csv");
+  StatusOr<SubmitResponse> answer = cluster_->Submit(*process, kJob, Graph());
+  EXPECT_EQ(answer.status().message(), "no file matches data/*.csv");
+  EXPECT_FALSE(cluster_->disk_view().Exists(Concat("/checkpoints/", kJob)));
+  EXPECT_TRUE(cluster_->List(*process, true)->empty());
+  // Without a worker it is accepted, and fails when one has looked.
+  cluster_->KillWorker("worker-1");
+  cluster_->Until([&] { return Workers(*process) == 0; });
+  ASSERT_TRUE(cluster_->Submit(*process, kJob, Graph()).ok());
+  cluster_->AddWorker("worker-2", 2);
+  ASSERT_TRUE(Reaches(*process, JobState::kFailed));
+  EXPECT_NE(Get(*process).failure->message.find("data/*.csv"), std::string::npos);
+}
+
+TEST_F(CoordinatorTest, SubmissionIsIdempotent) {
+  auto process = RunJob();
+  EXPECT_TRUE(cluster_->Submit(*process, kJob, Graph()).ok());
+  StatusOr<SubmitResponse> other =
+      cluster_->Submit(*process, kJob, Graph(R"("checkpoint.interval": "2s")"));
+  EXPECT_EQ(other.status().code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(cluster_->List(*process, true)->size(), 1u);
+  EXPECT_EQ(CallsOf("check"), 1);
+  // The sink's path starts at the client's directory.
+  EXPECT_NE(Get(*process).vertices.size(), 0u);
+}
+
+TEST_F(CoordinatorTest, JobsAreFoundByIdPrefixAndName) {
+  auto process = RunJob();
+  ASSERT_TRUE(
+      cluster_->Submit(*process, kOther, Graph(R"("checkpoint.interval": "1s")", "second")).ok());
+  EXPECT_EQ(cluster_->Get(*process, "0123")->id, kJob);
+  EXPECT_EQ(cluster_->Get(*process, "second")->id, kOther);
+  EXPECT_EQ(cluster_->Get(*process, "third").status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(CoordinatorTest, CancelWhileRunningAndWhileACheckpointIsInProgress) {
+  for (bool during_checkpoint : {false, true}) {
+    SCOPED_TRACE(during_checkpoint);
+    cluster_ = std::make_unique<FakeCluster>();
+    auto process = RunJob();
+    ASSERT_TRUE(Completes(*process, 2));
+    cluster_->auto_ack = !during_checkpoint;
+    if (during_checkpoint) cluster_->Advance(3 * kSecondUs / 2);
+    auto answer = Cancel(*process);
+    ASSERT_TRUE(Reaches(*process, JobState::kCanceled, 5 * kSecondUs));
+    ASSERT_TRUE(answer->answer && answer->answer->ok());
+    EXPECT_EQ(cluster_->Count(Fate::kSealed), 0);
+    EXPECT_EQ(cluster_->Count(Fate::kPublished), 4);
+    cluster_->Advance(kSecondUs);
+    EXPECT_TRUE(Manifests().empty());
+    ExpectOutsideSound();
+    EXPECT_EQ(Cancel(*process)->answer->status().code(), StatusCode::kFailedPrecondition);
+    // Forgotten on request, files and all.
+    Status removed = InternalError("not answered");
+    process->coordinator->Remove(kJob.value(), [&](Status status) { removed = status; });
+    cluster_->Advance(kSecondUs);
+    EXPECT_TRUE(removed.ok()) << removed;
+    EXPECT_TRUE(FilesOf("").empty());
+  }
+}
+
+TEST_F(CoordinatorTest, CancelWhileWaitingForSlotsAndDuringRecovery) {
+  {
+    auto process = cluster_->StartCoordinator("a");
+    Lead(*process);
+    ASSERT_TRUE(cluster_->Submit(*process, kJob, Graph()).ok());
+    cluster_->Advance(kSecondUs);
+    auto answer = Cancel(*process);
+    ASSERT_TRUE(Reaches(*process, JobState::kCanceled, kSecondUs));  // no worker is needed
+    EXPECT_TRUE(answer->answer->ok());
+    process->Kill();
+  }
+  cluster_ = std::make_unique<FakeCluster>();
+  auto process = RunJob();
+  ASSERT_TRUE(Completes(*process, 1));
+  cluster_->KillWorker("worker-1");
+  ASSERT_TRUE(Reaches(*process, JobState::kRestarting));
+  auto answer = Cancel(*process);
+  ASSERT_TRUE(Reaches(*process, JobState::kCanceled, 5 * kSecondUs));
+  EXPECT_EQ(cluster_->Count(Fate::kSealed), 0);
+  ExpectOutsideSound();
+}
+
+TEST_F(CoordinatorTest, CancelWithoutAWorkerWaitsAndForceNamesWhatItLeaves) {
+  auto process = RunJob();
+  cluster_->auto_publish = false;
+  ASSERT_TRUE(Completes(*process, 1));
+  cluster_->KillWorker("worker-1");
+  cluster_->KillWorker("worker-2");
+  auto answer = Cancel(*process);
+  cluster_->Advance(10 * kSecondUs);
+  EXPECT_TRUE(answer->answer && answer->answer->ok());
+  EXPECT_EQ(Get(*process).state, JobState::kCancelling);
+  EXPECT_EQ(Get(*process).waiting_for, "a worker to settle the output of out");
+  auto forced = Cancel(*process, true);
+  ASSERT_TRUE(Reaches(*process, JobState::kCanceled, 5 * kSecondUs));
+  ASSERT_TRUE(forced->answer && forced->answer->ok());
+  ASSERT_EQ((**forced->answer).size(), 3u);  // hidden files, and two committables
+  EXPECT_NE((**forced->answer)[1].find("checkpoint 1 subtask 0"), std::string::npos);
+}
+
+TEST_F(CoordinatorTest, RestartedCoordinatorTakesUpLiveJobsAndNoEndedOnes) {
+  auto first = RunJob();
+  ASSERT_TRUE(Completes(*first, 2));
+  cluster_->auto_ack = false;  // killed in the middle of checkpoint 3
+  ASSERT_TRUE(cluster_->Until([&] { return CallsOf("trigger") >= 6; }));
+  first->Kill();
+  cluster_->auto_ack = true;
+  auto second = cluster_->StartCoordinator("b");
+  Lead(*second);
+  ASSERT_TRUE(Reaches(*second, JobState::kRunning));
+  JobStatus status = Get(*second);
+  EXPECT_EQ(status.generation.value(), 2u);
+  ASSERT_TRUE(Completes(*second, 3));
+  // Number 3 is taken by the directory of the one that never completed.
+  EXPECT_EQ(Get(*second).last_checkpoint->id.value(), 4u);
+  ExpectOutsideSound();
+  ExpectLogSound();
+  Cancel(*second);
+  ASSERT_TRUE(Reaches(*second, JobState::kCanceled));
+  second->Kill();
+
+  auto third = cluster_->StartCoordinator("c", /*take_over=*/true);
+  Lead(*third);
+  cluster_->Advance(kSecondUs);
+  size_t entries = Log().size();
+  EXPECT_TRUE(cluster_->List(*third, false)->empty());
+  StatusOr<std::vector<JobStatus>> all = cluster_->List(*third, true);
+  ASSERT_EQ(all->size(), 1u);
+  EXPECT_EQ(all->front().state, JobState::kCanceled);
+  EXPECT_EQ(all->front().name, "keyed-count");
+  EXPECT_GT(all->front().end_wall_us, 0);
+  EXPECT_EQ(Log().size(), entries);
+}
+
+TEST_F(CoordinatorTest, CancellingAndFailingAreCarriedOnByTheNextLeader) {
+  auto first = RunJob();
+  ASSERT_TRUE(Completes(*first, 1));
+  cluster_->settle_answer = UnavailableError("output disk is gone");
+  auto answer = Cancel(*first);
+  ASSERT_TRUE(Reaches(*first, JobState::kCancelling));
+  cluster_->Advance(kSecondUs);
+  EXPECT_NE(Get(*first).waiting_for.find("output disk is gone"), std::string::npos);
+  first->Kill();
+  cluster_->settle_answer = Status();
+  auto second = cluster_->StartCoordinator("b");
+  Lead(*second);
+  ASSERT_TRUE(Reaches(*second, JobState::kCanceled, 5 * kSecondUs));
+  EXPECT_EQ(CallsOf("start", "b"), 0);
+}
+
+TEST_F(CoordinatorTest, SecondCoordinatorWaitsAndSaysForWhom) {
+  auto first = RunJob();
+  auto second = cluster_->StartCoordinator("b");
+  cluster_->Advance(20 * kSecondUs);
+  EXPECT_FALSE(second->coordinator->leading());
+  std::string message;
+  second->coordinator->ListJobs(
+      true, [&](StatusOr<std::vector<JobStatus>> jobs) { message = jobs.status().message(); });
+  EXPECT_NE(message.find("coordinator 1 at a:7070 (host host-a, pid 1)"), std::string::npos)
+      << message;
+  // A clean stop releases the lease: no waiting.
+  bool stopped = false;
+  first->coordinator->Stop([&] { stopped = true; });
+  ASSERT_TRUE(cluster_->Until([&] { return stopped; }, kSecondUs));
+  cluster_->Follow(second.get());
+  ASSERT_TRUE(cluster_->Until([&] { return second->coordinator->leading(); }, kSecondUs));
+  ASSERT_TRUE(Reaches(*second, JobState::kRunning));
+  EXPECT_EQ(CallsOf("end", "a"), 0);
+}
+
+// The leader stops at each storage operation between the last acknowledgement of a checkpoint and
+// what follows its completion, another one takes over, and the first comes back.
+TEST_F(CoordinatorTest, PausedLeaderNeverCompletesAnythingAfterItsSuccessorTookOver) {
+  int stops = 0;
+  for (int64_t stop = 0; stop < 40; ++stop) {
+    SCOPED_TRACE(stop);
+    cluster_ = std::make_unique<FakeCluster>();
+    auto first = RunJob();
+    ASSERT_TRUE(Completes(*first, 2));
+    cluster_->Advance(200'000);
+    // Paused at the stop-th storage operation from the next trigger on.
+    int64_t seen = 0;
+    first->files->set_before([&](std::string_view operation, const std::string& path) {
+      bool counts =
+          !seen ? operation == "mkdir" || path.find("/chk-3.1") != std::string::npos : true;
+      if (counts && seen++ == stop) first->loop.Pause();
+      return Status();
+    });
+    bool paused = cluster_->Until([&] { return first->loop.paused(); }, 3 * kSecondUs);
+    first->files->set_before({});
+    if (!paused) break;
+    ++stops;
+    auto second = cluster_->StartCoordinator("b");
+    Lead(*second);
+    ASSERT_TRUE(Reaches(*second, JobState::kRunning, 10 * kSecondUs));
+    int64_t base = Completed(*second);
+    size_t calls = cluster_->calls.size();
+    // The first comes back while the second goes on.
+    first->loop.Continue();
+    cluster_->Advance(100'000);
+    cluster_->Advance(5 * kSecondUs);
+    EXPECT_FALSE(first->coordinator->leading());
+    EXPECT_TRUE(second->coordinator->leading());
+    // It may still tell of what completed before: then its successor started from that.
+    CheckpointId restored;
+    for (const LogEntry& entry : Log()) {
+      if (entry.kind == LogEntry::Kind::kStarted) restored = std::max(restored, entry.checkpoint);
+    }
+    for (size_t i = calls; i < cluster_->calls.size(); ++i) {
+      const FakeCluster::Call& call = cluster_->calls[i];
+      if (call.coordinator == "a" && call.what == "completed") {
+        EXPECT_LE(call.checkpoint, restored);
+      }
+    }
+    ASSERT_TRUE(Completes(*second, base + 2));
+    EXPECT_EQ(Get(*second).state, JobState::kRunning);
+    ExpectOutsideSound();
+    ExpectLogSound();
+  }
+  EXPECT_GT(stops, 8);
+}
+
+// The coordinator dies at each storage operation of a whole life, and a new one carries on.
+TEST_F(CoordinatorTest, KilledAtEveryStorageOperationTheJobStillFinishesExactlyOnce) {
+  int kills = 0;
+  for (int64_t stop = 0; stop < 400; stop += 7) {
+    SCOPED_TRACE(stop);
+    cluster_ = std::make_unique<FakeCluster>();
+    auto first = RunJob();
+    int64_t seen = 0;
+    first->files->set_before([&](std::string_view, const std::string&) {
+      if (seen++ == stop) first->loop.Pause();
+      return Status();
+    });
+    bool dead = cluster_->Until([&] { return first->loop.paused(); }, 8 * kSecondUs);
+    if (!dead) break;
+    ++kills;
+    first->Kill();
+    auto second = cluster_->StartCoordinator("b", /*take_over=*/true);
+    Lead(*second);
+    ASSERT_TRUE(Reaches(*second, JobState::kRunning, 10 * kSecondUs));
+    cluster_->Advance(1'500'000);
+    cluster_->EndSources(kJob);
+    ASSERT_TRUE(Reaches(*second, JobState::kFinished, 5 * kSecondUs));
+    EXPECT_EQ(cluster_->Count(Fate::kSealed), 0);
+    ExpectOutsideSound();
+    ExpectLogSound();
+  }
+  EXPECT_GT(kills, 5);
+}
+
+TEST_F(CoordinatorTest, DamagedManifestFailsTheJobByName) {
+  auto first = RunJob();
+  ASSERT_TRUE(Completes(*first, 2));
+  first->Kill();
+  std::string path = Concat("/checkpoints/", kJob, "/chk-2.1/_metadata");
+  std::string bytes = cluster_->disk_view().Bytes(path);
+  bytes[bytes.size() / 2] ^= 1;
+  cluster_->disk_view().PutFile(path, bytes);
+  auto second = cluster_->StartCoordinator("b", /*take_over=*/true);
+  Lead(*second);
+  ASSERT_TRUE(Reaches(*second, JobState::kFailed));
+  EXPECT_NE(Get(*second).failure->message.find(path), std::string::npos);
+  EXPECT_EQ(CallsOf("settle", "b"), 0);  // nobody knows what is listed: nothing is aborted
+}
+
+TEST_F(CoordinatorTest, JobStartsFromTheRetainedCheckpointOfAnEndedOne) {
+  auto process = RunJob(Graph(R"("checkpoint.interval": "1s", "checkpoint.on_cancel": "keep")"));
+  ASSERT_TRUE(Completes(*process, 2));
+  std::string live = Concat("/checkpoints/", kJob, "/chk-2.1");
+  StatusOr<SubmitResponse> refused = cluster_->Submit(*process, kOther, Graph(), live);
+  EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition) << refused.status();
+  Cancel(*process);
+  ASSERT_TRUE(Reaches(*process, JobState::kCanceled));
+  cluster_->Advance(kSecondUs);
+  std::string retained = Get(*process).retained_checkpoint;
+  ASSERT_FALSE(retained.empty());
+  StatusOr<SubmitResponse> accepted = cluster_->Submit(*process, kOther, Graph(), retained);
+  ASSERT_TRUE(accepted.ok()) << accepted.status();
+  // The old job may go: the new one has what it uses.
+  process->coordinator->Remove(kJob.value(), [](Status) {});
+  ASSERT_TRUE(Reaches(*process, JobState::kRunning, 10 * kSecondUs, kOther));
+  ExpectOutsideSound();
+  EXPECT_EQ(cluster_->Submit(*process, JobId(std::string(32, 'a')), Graph(), "/nowhere/chk-1.1")
+                .status()
+                .code(),
+            StatusCode::kNotFound);
+}
+
+TEST_F(CoordinatorTest, WorkersProveThatTheySeeTheDirectoryAndNamesAreUnique) {
+  auto process = cluster_->StartCoordinator("a");
+  Lead(*process);
+  RegisterRequest request;
+  request.worker.name = WorkerName("w");
+  request.worker.incarnation = WorkerIncarnation("1");
+  request.worker.control_address = "w:1";
+  request.worker.host = "elsewhere";
+  request.worker.slots = 1;
+  request.coordinator = CoordinatorNumber(1);
+  request.nonce = "something else";
+  std::optional<Status> answer;
+  auto register_it = [&] {
+    answer.reset();
+    process->coordinator->Register(request,
+                                   [&](StatusOr<RegisterResponse> one) { answer = one.status(); });
+    cluster_->Until([&] { return answer.has_value(); });
+  };
+  register_it();
+  EXPECT_EQ(answer->code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(answer->message().find("elsewhere"), std::string::npos);
+  EXPECT_NE(answer->message().find("host-a"), std::string::npos);
+
+  request.nonce = cluster_->disk_view().Bytes("/checkpoints/coordinators/000001");
+  register_it();
+  EXPECT_TRUE(answer->ok()) << *answer;
+  // Another one of that name while the first sends heartbeats: refused.
+  request.worker.incarnation = WorkerIncarnation("2");
+  answer.reset();
+  process->coordinator->Register(request,
+                                 [&](StatusOr<RegisterResponse> one) { answer = one.status(); });
+  cluster_->Advance(kSecondUs);
+  HeartbeatRequest heartbeat;
+  heartbeat.name = WorkerName("w");
+  heartbeat.incarnation = WorkerIncarnation("1");
+  process->coordinator->Heartbeat(heartbeat, [](StatusOr<HeartbeatResponse>) {});
+  cluster_->Until([&] { return answer.has_value(); });
+  EXPECT_EQ(answer->code(), StatusCode::kAlreadyExists);
+  // When the first is silent it has died, and its successor takes the name.
+  register_it();
+  EXPECT_TRUE(answer->ok()) << *answer;
+  bool known = true;
+  process->coordinator->Heartbeat(heartbeat,
+                                  [&](StatusOr<HeartbeatResponse> one) { known = one->known; });
+  EXPECT_FALSE(known);
+}
+
+}  // namespace
+}  // namespace weir
