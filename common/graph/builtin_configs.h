@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -61,6 +62,10 @@ StatusOr<FilesSinkConfig> ParseFilesSinkConfig(const Config& config);
 
 // One output column of a projection.
 struct ProjectColumn {
+  ProjectColumn() = default;
+  ProjectColumn(const char* name) : name(name) {}               // NOLINT: implicit by design
+  ProjectColumn(std::string name, std::string expression = "")  // NOLINT: implicit by design
+      : name(std::move(name)), expression(std::move(expression)) {}
   std::string name;
   std::string expression;  // over the input's columns; empty: the input column `name` as it is
 };

@@ -144,6 +144,14 @@ const JobVertex* JobGraph::FindVertex(std::string_view uid) const {
   return nullptr;
 }
 
+std::string DerivedUid(const std::string& type, size_t position) {
+  std::string uid = type.substr(0, kNameMax - 8);
+  for (char& c : uid) {
+    if (!IsNameByte(c)) c = '_';
+  }
+  return Concat(uid, "-", position);
+}
+
 StatusOr<Schema> ParseSchema(const ConfigValue& object, std::string_view place) {
   if (!object.is_object() || object.as_object().empty()) {
     return Unexpected(place, object, "an object of column names and types");

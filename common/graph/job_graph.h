@@ -41,6 +41,13 @@ struct JobEdge {
   bool operator==(const JobEdge&) const = default;
 };
 
+// Names of jobs and uids: 1 to kNameMax letters, digits, '-', '_', '.'.
+inline constexpr size_t kNameMax = 64;
+inline bool IsNameByte(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '_' || c == '.';
+}
+
 // What a user asks to run: vertices in the order they were written, edges, job options by name as
 // text. Plain data; Validate (validate.h) says whether it is a job. Thread: externally synchronised.
 struct JobGraph {
@@ -54,6 +61,10 @@ struct JobGraph {
   const JobVertex* FindVertex(std::string_view uid) const;
   bool operator==(const JobGraph&) const = default;
 };
+
+// The uid of a vertex that has none, from its type and its index in JobGraph::vertices:
+// "files.source-0".
+std::string DerivedUid(const std::string& type, size_t position);
 
 // Reads the JSON form of a job. Unknown fields are user errors that name the nearest known
 // one and the place ("vertices[1].confg").

@@ -11,15 +11,11 @@ namespace {
 
 constexpr size_t kVerticesMax = 1000;
 constexpr size_t kEdgesMax = 10'000;
-constexpr size_t kNameMax = 64;
 
 // Names end up in file names.
 bool IsName(std::string_view name) {
-  if (name.empty() || name.size() > kNameMax) return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.';
-  });
+  return !name.empty() && name.size() <= kNameMax &&
+         std::all_of(name.begin(), name.end(), IsNameByte);
 }
 
 Status CheckName(std::string_view what, const std::string& name) {
@@ -27,14 +23,6 @@ Status CheckName(std::string_view what, const std::string& name) {
   return InvalidArgumentError(
       Concat(what, " '", ConfigValue(name).Shown(),
              "' is no name: expected 1 to 64 letters, digits, '-', '_', '.'"));
-}
-
-std::string DerivedUid(const std::string& type, size_t position) {
-  std::string uid = type.substr(0, kNameMax - 8);
-  for (char& c : uid) {
-    if (!IsName({&c, 1})) c = '_';
-  }
-  return Concat(uid, "-", position);
 }
 
 std::string Place(const JobVertex& vertex) { return Concat("vertex '", vertex.uid, "'"); }

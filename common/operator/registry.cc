@@ -6,6 +6,11 @@
 #include "common/base/concat.h"
 
 namespace weir {
+namespace {
+
+thread_local Registry* current_registry = nullptr;
+
+}  // namespace
 
 struct Registry::State {
   // Says false, and remembers why, when `type` is there already.
@@ -26,7 +31,8 @@ struct Registry::State {
   std::vector<std::string> errors;
 };
 
-Registry::Registry() : state_(std::make_unique<State>()) {}
+Registry::Registry(const Registry* fallback)
+    : fallback_(fallback), state_(std::make_unique<State>()) {}
 Registry::~Registry() = default;
 
 Registry& Registry::Global() {
@@ -34,6 +40,13 @@ Registry& Registry::Global() {
   static Registry* registry = new Registry();
   return *registry;
 }
+
+Registry& Registry::Current() { return current_registry != nullptr ? *current_registry : Global(); }
+
+Registry::Scope::Scope(Registry& registry)
+    : previous_(std::exchange(current_registry, &registry)) {}
+
+Registry::Scope::~Scope() { current_registry = previous_; }
 
 void Registry::AddOperator(std::string type, OperatorFactory factory) {
   std::lock_guard<std::mutex> lock(state_->mutex);
@@ -51,21 +64,30 @@ void Registry::AddSink(std::string type, SinkFactory factory) {
 }
 
 const OperatorFactory* Registry::FindOperator(const std::string& type) const {
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  auto found = state_->operators.find(type);
-  return found == state_->operators.end() ? nullptr : &found->second;
+  {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    auto found = state_->operators.find(type);
+    if (found != state_->operators.end()) return &found->second;
+  }
+  return fallback_ == nullptr ? nullptr : fallback_->FindOperator(type);
 }
 
 const SourceFactory* Registry::FindSource(const std::string& type) const {
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  auto found = state_->sources.find(type);
-  return found == state_->sources.end() ? nullptr : &found->second;
+  {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    auto found = state_->sources.find(type);
+    if (found != state_->sources.end()) return &found->second;
+  }
+  return fallback_ == nullptr ? nullptr : fallback_->FindSource(type);
 }
 
 const SinkFactory* Registry::FindSink(const std::string& type) const {
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  auto found = state_->sinks.find(type);
-  return found == state_->sinks.end() ? nullptr : &found->second;
+  {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    auto found = state_->sinks.find(type);
+    if (found != state_->sinks.end()) return &found->second;
+  }
+  return fallback_ == nullptr ? nullptr : fallback_->FindSink(type);
 }
 
 std::vector<std::string> Registry::OperatorTypes() const {
