@@ -52,7 +52,8 @@ grpc::ChannelArguments MakeArguments(int64_t silence_timeout_us) {
 
 Status FromGrpc(const grpc::Status& status, const std::string& address, const std::string& method,
                 int64_t timeout_us) {
-  std::string_view message = status.error_message();
+  const std::string whole_message = status.error_message();  // returned by value
+  std::string_view message = whole_message;
   switch (status.error_code()) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return UnavailableError(
