@@ -81,12 +81,20 @@ void ToProto(const OperatorSnapshot& from, v1::OperatorSnapshot* to) {
   to->set_subtask(from.subtask);
   ListToProto(from.handles, to->mutable_handles());
   ListToProto(from.committables, to->mutable_committables());
+  to->set_records_in(from.records_in);
+  to->set_records_out(from.records_out);
 }
 
 Status FromProto(const v1::OperatorSnapshot& from, OperatorSnapshot* to) {
   WEIR_RETURN_IF_ERROR(RequireNotNegative("OperatorSnapshot.subtask", from.subtask()));
+  WEIR_RETURN_IF_ERROR(
+      RequireNotNegative("OperatorSnapshot.records_in", from.records_in()));
+  WEIR_RETURN_IF_ERROR(
+      RequireNotNegative("OperatorSnapshot.records_out", from.records_out()));
   to->uid = from.uid();
   to->subtask = from.subtask();
+  to->records_in = from.records_in();
+  to->records_out = from.records_out();
   WEIR_RETURN_IF_ERROR(ListFromProto(from.handles(), &to->handles));
   return ListFromProto(from.committables(), &to->committables);
 }

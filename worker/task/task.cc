@@ -35,7 +35,8 @@ std::string_view ToString(BlockingReason reason) {
 // A snapshot on its way to being durable.
 struct Task::PendingSnapshot {
   Barrier barrier;
-  std::vector<FrozenState> states;  // by node
+  std::vector<OperatorSnapshot> parts;  // by node; handles and committables come later
+  std::vector<FrozenState> states;      // by node
   std::vector<SnapshotMetrics> metrics;
   int64_t frozen_us = 0;
   bool has_sink = false;
@@ -386,6 +387,12 @@ void Task::TakeSnapshot(Barrier barrier, int64_t first_barrier_wall_us, int64_t 
                             snapshot->prepared_signal.Notify();
                           });
     }
+    OperatorSnapshot part;
+    part.uid = node->vertex.uid;
+    part.subtask = description_.subtask;
+    part.records_in = node->records_in.load(std::memory_order_relaxed);
+    part.records_out = node->records_out.load(std::memory_order_relaxed);
+    snapshot->parts.push_back(std::move(part));
     SnapshotMetrics metrics;
     metrics.uid = node->vertex.uid;
     metrics.subtask = description_.subtask;
@@ -415,9 +422,7 @@ Co<void> Task::SnapshotFlow(std::shared_ptr<PendingSnapshot> snapshot) {
   ack.subtask = description_.subtask;
   bool wrote = false;
   for (size_t i = 0; i < nodes_.size() && ack.error.ok(); ++i) {
-    OperatorSnapshot part;
-    part.uid = nodes_[i]->vertex.uid;
-    part.subtask = description_.subtask;
+    OperatorSnapshot part = std::move(snapshot->parts[i]);
     std::string unique = random_.HexName(16);
     StatusOr<std::vector<StateHandle>> handles =
         co_await WriteStateFiles(*files_, description_.job_directory, directory, part.uid,
@@ -487,6 +492,21 @@ Co<void> Task::StartFlow() {
   environment_.wake();
 }
 
+// Counts go on where the checkpoint left them: at another parallelism subtask 0 takes them all.
+void Task::RestoreCounts(Node& node) {
+  const std::vector<OperatorSnapshot>& parts = description_.restore->snapshots;
+  int64_t of_operator = std::count_if(parts.begin(), parts.end(), [&](const auto& part) {
+    return part.uid == node.vertex.uid;
+  });
+  bool same_parallelism = of_operator == node.parallelism;
+  for (const OperatorSnapshot& part : parts) {
+    if (part.uid != node.vertex.uid) continue;
+    if (description_.subtask != (same_parallelism ? part.subtask : 0)) continue;
+    node.records_in.fetch_add(part.records_in, std::memory_order_relaxed);
+    node.records_out.fetch_add(part.records_out, std::memory_order_relaxed);
+  }
+}
+
 Co<Status> Task::RestoreNode(Node& node) {
   const std::string& type = node.vertex.type;
   const CheckpointManifest& restore = *description_.restore;
@@ -501,6 +521,7 @@ Co<Status> Task::RestoreNode(Node& node) {
     if (!made.ok()) co_return made.status();
     node.state = std::move(*made);
   }
+  RestoreCounts(node);
   for (const OperatorSnapshot& part : restore.snapshots) {
     if (part.uid != node.vertex.uid) continue;
     for (const StateHandle& handle : part.handles) {

@@ -132,6 +132,7 @@ class Task : public Executor {
   void EndInput();
   void TakeSnapshot(Barrier barrier, int64_t first_barrier_wall_us, int64_t alignment_us);
   Co<void> StartFlow();
+  void RestoreCounts(Node& node);
   Co<Status> RestoreNode(Node& node);
   Co<void> SnapshotFlow(std::shared_ptr<PendingSnapshot> snapshot);
   void Fail(const std::string& uid, Status error);
