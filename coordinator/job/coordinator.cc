@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kRetryUs = 200'000;
 constexpr int64_t kRetakeUs = 1'000'000;
 constexpr int64_t kCheckTimeoutUs = 30'000'000;
+constexpr size_t kWaitingMax = 10'000;
 
 LeadershipOptions MakeLeadershipOptions(const CoordinatorOptions& options) {
   LeadershipOptions result;
@@ -67,6 +68,10 @@ void Coordinator::WhenReady(std::function<void(Status)> go) {
   switch (phase_) {
     case Phase::kStarting:
     case Phase::kLoading:
+      if (waiting_.size() >= kWaitingMax) {
+        go(UnavailableError("the coordinator is starting and has too many requests waiting"));
+        return;
+      }
       waiting_.push_back(std::move(go));
       return;
     case Phase::kWaiting:

@@ -49,6 +49,12 @@ Status JobMaster::OnAcknowledge(AcknowledgeRequest request) {
     CheckpointId checkpoint = ack.checkpoint;
     int task = ack.task;
     int subtask = ack.subtask;
+    // Newer than the last heartbeat, and exact behind the last barrier of a bounded job.
+    for (const OperatorSnapshot& part : ack.snapshots) {
+      SubtaskMetrics& metrics = run_.subtasks[{part.uid, part.subtask}].metrics;
+      metrics.records_in = std::max(metrics.records_in, part.records_in);
+      metrics.records_out = std::max(metrics.records_out, part.records_out);
+    }
     std::string reason;
     AckOutcome outcome = checkpoints_->OnAck(request.generation, std::move(ack), Now(), &reason);
     if (outcome == AckOutcome::kAccepted) continue;
@@ -111,7 +117,7 @@ void JobMaster::Pump() {
       case CheckpointAction::Kind::kAbort:
         run_.triggered.erase(checkpoint);
         if (!writing_.contains(checkpoint)) written_.erase(checkpoint);
-        Event(Concat("checkpoint ", checkpoint, " failed: ", action.reason));
+        Event(Concat("checkpoint ", checkpoint, " failed: ", action.reason), checkpoint);
         // Of a generation that has ended: its directory goes with the next sweep.
         if (run_.live && action.generation == generation()) {
           CheckpointNotice notice{record_.id, action.generation, checkpoint};
@@ -235,7 +241,8 @@ Co<void> JobMaster::ClaimCompletion(CheckpointId checkpoint) {
   if (checkpoints_->last_completed()) {
     const CheckpointSummary& summary = *checkpoints_->last_completed();
     Event(Concat("checkpoint ", checkpoint, " completed in ", summary.duration_us / 1000, " ms, ",
-                 summary.size_bytes, " bytes"));
+                 summary.size_bytes, " bytes"),
+          checkpoint, log::Level::kDebug);
   }
   Pump();
   Wake();

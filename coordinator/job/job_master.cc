@@ -59,10 +59,12 @@ std::string JobMaster::Tag() const {
   return tag;
 }
 
-void JobMaster::Event(const std::string& text) {
+void JobMaster::Event(const std::string& text, CheckpointId checkpoint, log::Level level) {
   events_.push_back(JobEvent{environment_.clock.WallMicros(), text});
   if (events_.size() > kEventsMax) events_.pop_front();
-  log::Info(Tag(), " ", text);
+  if (!log::Enabled(level)) return;
+  std::string about = checkpoint.value() > 0 ? Concat(" checkpoint=", checkpoint) : std::string();
+  log::Write(level, Concat(Tag(), about, " ", text));
 }
 
 void JobMaster::EnterState(JobState state) {
@@ -229,6 +231,7 @@ Co<bool> JobMaster::RunGeneration() {
     co_return false;
   }
   Event(Concat("restarts in ", decision.delay_us / 1000, " ms"));
+  waiting_for_ = Concat("the pause of ", decision.delay_us / 1000, " ms before its restart");
   // Told at once; the next generation waits for the answers.
   for (const WorkerName& worker : run_.workers) may_have_tasks_.insert(worker);
   std::set<WorkerName> workers = run_.workers;
@@ -242,6 +245,7 @@ Co<bool> JobMaster::RunGeneration() {
   while (environment_.clock.MonotonicMicros() < until_us && !cancel_requested_) {
     co_await PauseUntil(until_us);
   }
+  waiting_for_.clear();
   if (cancel_requested_) {
     co_await CancelJob();
     co_return false;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/log.h"
 #include "common/control/handlers.h"
 #include "common/control/messages.h"
 #include "common/graph/execution_plan.h"
@@ -149,7 +150,9 @@ class JobMaster {
   void StopRun();
   void EnterState(JobState state);
   void RememberFailure(const Outcome& outcome);
-  void Event(const std::string& text);
+  // One line for `weir logs` and one for the log, there with the checkpoint it is about.
+  void Event(const std::string& text, CheckpointId checkpoint = CheckpointId(0),
+             log::Level level = log::Level::kInfo);
   std::string Tag() const;
   Moment Now() const;
   const CompletionLog& log() const { return driver_.log(); }

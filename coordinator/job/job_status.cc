@@ -159,6 +159,7 @@ JobStatus JobMaster::GetStatus() const {
     if (checkpoints_->last_completed()) status.last_checkpoint = checkpoints_->last_completed();
   }
   status.retained_checkpoint = retained_checkpoint_;
+  // Records since the job began: tasks count on from the checkpoint they were restored from.
   for (const JobVertex& vertex : record_.graph.vertices) {
     bool has_input = false;
     bool has_output = false;

@@ -169,8 +169,7 @@ TEST_F(CoordinatorTest, LostWorkerEndsTheGenerationAndTheJobGoesOnFromTheNewestC
   cluster_->KillWorker("worker-2");
   // One slot is missing: the job waits, and says for what.
   ASSERT_TRUE(Reaches(*process, JobState::kRestarting, kSecondUs));
-  ASSERT_TRUE(cluster_->Until([&] { return !Get(*process).waiting_for.empty(); }));
-  EXPECT_EQ(Get(*process).waiting_for, "2 slots, 1 free");
+  ASSERT_TRUE(cluster_->Until([&] { return Get(*process).waiting_for == "2 slots, 1 free"; }));
   cluster_->auto_publish = true;
   cluster_->AddWorker("worker-3", 1);
   ASSERT_TRUE(Reaches(*process, JobState::kRunning, kSecondUs));
@@ -480,7 +479,7 @@ TEST_F(CoordinatorTest, PausedLeaderNeverCompletesAnythingAfterItsSuccessorTookO
 // The coordinator dies at each storage operation of a whole life, and a new one carries on.
 TEST_F(CoordinatorTest, KilledAtEveryStorageOperationTheJobStillFinishesExactlyOnce) {
   int kills = 0;
-  for (int64_t stop = 0; stop < 400; stop += 7) {
+  for (int64_t stop = 0; stop < 400; ++stop) {
     SCOPED_TRACE(stop);
     cluster_ = std::make_unique<FakeCluster>();
     auto first = RunJob();
@@ -503,7 +502,7 @@ TEST_F(CoordinatorTest, KilledAtEveryStorageOperationTheJobStillFinishesExactlyO
     ExpectOutsideSound();
     ExpectLogSound();
   }
-  EXPECT_GT(kills, 5);
+  EXPECT_GT(kills, 50);
 }
 
 TEST_F(CoordinatorTest, DamagedManifestFailsTheJobByName) {
