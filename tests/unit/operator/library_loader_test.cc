@@ -117,7 +117,7 @@ TEST(LibraryLoaderTest, RefusesDoubledTypesEveryTime) {
 TEST(LibraryLoaderTest, RefusesADamagedLibrary) {
   std::ifstream in(PathOf("worst_delay_job"), std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  bytes.resize(bytes.size() / 2);
+  bytes.resize(4096);  // headers that promise more
   const std::string path = std::filesystem::temp_directory_path() / "weir_loader_test_half.so";
   std::ofstream(path, std::ios::binary) << bytes;
   EXPECT_EQ(ErrorOf(path), path + " is no whole shared library");
