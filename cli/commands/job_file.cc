@@ -83,6 +83,11 @@ StatusOr<LoadedJob> LoadJob(const RunOptions& options) {
   StatusOr<Validated> validated = Validate(std::move(job.graph), types);
   if (!validated.ok()) return validated.status().WithContext(options.job_file);
   job.graph = std::move(validated->graph);
+  for (const JobVertex& vertex : job.graph.vertices) {
+    if (vertex.type == "files.source" && !vertex.output_schema) {
+      job.unknown_schemas.push_back(vertex.uid);
+    }
+  }
   return job;
 }
 

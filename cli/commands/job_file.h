@@ -11,6 +11,8 @@ namespace weir::cli {
 struct LoadedJob {
   JobGraph graph;     // checked as far as it can be here; paths absolute
   std::string library;
+  // Vertices whose columns only a worker can see (files.source without "schema").
+  std::vector<std::string> unknown_schemas;
 };
 
 // Reads JOB.json or JOB.so, applies the command line's options and checks it. User errors name the

@@ -224,12 +224,14 @@ int Info(const Session& session, const RunOptions& options) {
     std::printf("%s\n", ToJson(loaded->graph).c_str());
     return kDone;
   }
+  if (!loaded->unknown_schemas.empty()) {
+    return Report(InvalidArgumentError(
+        Concat("the plan needs the columns of vertex '", loaded->unknown_schemas[0],
+               "', which only a worker can see: give it a \"schema\"")));
+  }
   StatusOr<JobOptions> parsed = ParseJobOptions(loaded->graph.options);
   if (!parsed.ok()) return Report(parsed.status());
-  ExecutionPlan plan = MakeExecutionPlan(loaded->graph, *parsed);
-  std::printf("%s  parallelism %d, needs %s\n%s", loaded->graph.name.c_str(), parsed->parallelism,
-              Plural(plan.parallelism_max, "slot").c_str(),
-              DescribePlan(loaded->graph, plan).c_str());
+  std::printf("%s", DescribePlan(loaded->graph, MakeExecutionPlan(loaded->graph, *parsed)).c_str());
   return kDone;
 }
 

@@ -112,8 +112,8 @@ class OperatorContext {
 // A step of a job between sources and sinks; one instance a subtask, made by its registered
 // factory. The same interface for built-in and user operators. Every call comes from the task's
 // thread, in the order Open, ProcessBatch…, OnEndOfInput, Close; none may wait or sleep.
-// An error fails the job's generation, which is started again from the newest checkpoint (user
-// errors: the job fails if the same error comes again without progress; see docs).
+// An error fails the generation: the job fails with it if it is a user error that no repetition
+// helps, else it is started again from the newest completed checkpoint.
 class Operator {
  public:
   virtual ~Operator() = default;
