@@ -23,8 +23,8 @@ struct Session {
   bool json = false;
 };
 
-// Prints "weir: message" and returns the exit code for it.
-int Report(const Status& status);
+// Prints "weir: message" and returns `code`, or kNotReached when no coordinator answered.
+int Report(const Status& status, int code = kFailed);
 
 struct RunOptions {
   std::string job_file;

@@ -176,7 +176,7 @@ class Attached {
 
 int Run(const Session& session, const RunOptions& options) {
   StatusOr<LoadedJob> loaded = LoadJob(options);
-  if (!loaded.ok()) return Report(loaded.status());
+  if (!loaded.ok()) return Report(loaded.status(), kRefused);
   Random random = Random::FromSystem();
   SubmitRequest request;
   request.job = JobId(random.HexName(32));
@@ -198,10 +198,7 @@ int Run(const Session& session, const RunOptions& options) {
     if (submitted.ok() || submitted.status().code() != StatusCode::kUnavailable) break;
     if (attempt + 1 < kSubmitAttempts) Pause(300'000);
   }
-  if (!submitted.ok()) {
-    int code = Report(submitted.status());
-    return code == kNotReached ? code : kRefused;
-  }
+  if (!submitted.ok()) return Report(submitted.status(), kRefused);
   if (options.detached) {
     if (session.json) {
       ConfigValue out;
@@ -219,7 +216,7 @@ int Run(const Session& session, const RunOptions& options) {
 
 int Info(const Session& session, const RunOptions& options) {
   StatusOr<LoadedJob> loaded = LoadJob(options);
-  if (!loaded.ok()) return Report(loaded.status());
+  if (!loaded.ok()) return Report(loaded.status(), kRefused);
   if (session.json) {
     std::printf("%s\n", ToJson(loaded->graph).c_str());
     return kDone;
@@ -227,10 +224,11 @@ int Info(const Session& session, const RunOptions& options) {
   if (!loaded->unknown_schemas.empty()) {
     return Report(InvalidArgumentError(
         Concat("the plan needs the columns of vertex '", loaded->unknown_schemas[0],
-               "', which only a worker can see: give it a \"schema\"")));
+               "', which only a worker can see: give it a \"schema\"")),
+                  kRefused);
   }
   StatusOr<JobOptions> parsed = ParseJobOptions(loaded->graph.options);
-  if (!parsed.ok()) return Report(parsed.status());
+  if (!parsed.ok()) return Report(parsed.status(), kRefused);
   std::printf("%s", DescribePlan(loaded->graph, MakeExecutionPlan(loaded->graph, *parsed)).c_str());
   return kDone;
 }

@@ -30,11 +30,10 @@ std::string FailureText(const Failure& failure) {
 
 }  // namespace
 
-int Report(const Status& status) {
+int Report(const Status& status, int code) {
   if (status.ok()) return kDone;
   std::fprintf(stderr, "weir: %s\n", status.message().c_str());
-  if (status.code() == StatusCode::kUnavailable) return kNotReached;
-  return status.domain() == ErrorDomain::kUser ? kRefused : kFailed;
+  return status.code() == StatusCode::kUnavailable ? kNotReached : code;
 }
 
 int List(const Session& session, bool all) {
