@@ -66,6 +66,17 @@ Status CheckFields(const Config& config, const TypeDescriptor& type) {
   std::vector<std::string> known;
   for (const ConfigField& field : type.fields) {
     if (!field.hidden) known.push_back(field.name);
+  }
+  // First: what is unknown is mostly the misspelt name of what is missing.
+  for (const auto& [name, value] : config.value().as_object()) {
+    const bool found = std::any_of(type.fields.begin(), type.fields.end(),
+                                   [&](const ConfigField& field) { return field.name == name; });
+    if (found || type.any_field) continue;
+    return InvalidArgumentError(
+        known.empty() ? Concat("unknown config field '", name, "': ", type.type, " takes none")
+                      : Concat("unknown config field '", name, "': ", DidYouMean(name, known)));
+  }
+  for (const ConfigField& field : type.fields) {
     const ConfigValue* value = config.Find(field.name);
     if (value == nullptr || value->is_null()) {
       if (!field.required) continue;
@@ -77,15 +88,6 @@ Status CheckFields(const Config& config, const TypeDescriptor& type) {
                                          "' (", value->KindName(), "): expected ",
                                          WithArticle(field.kind), " (", field.help, ")"));
     }
-  }
-  if (type.any_field) return {};
-  for (const auto& [name, value] : config.value().as_object()) {
-    const bool found = std::any_of(type.fields.begin(), type.fields.end(),
-                                   [&](const ConfigField& field) { return field.name == name; });
-    if (found) continue;
-    return InvalidArgumentError(
-        known.empty() ? Concat("unknown config field '", name, "': ", type.type, " takes none")
-                      : Concat("unknown config field '", name, "': ", DidYouMean(name, known)));
   }
   return {};
 }

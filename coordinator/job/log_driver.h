@@ -19,8 +19,8 @@ namespace weir {
 // told about each, and "" when it is over. Thread: confined to the executor. Invariant: one Drive
 // at a time. Must outlive its flows.
 //
-// What a crash may leave behind: `<number>.tmp-<unique>` in a term, which nobody reads; whoever seals
-// the term removes it.
+// What a crash may leave behind: `<number>.tmp-<unique>` in a term, which nobody reads; the next
+// leader removes it.
 class LogDriver {
  public:
   LogDriver(CoordinatorEnvironment& environment, std::string job_directory, std::string owner,

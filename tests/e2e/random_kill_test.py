@@ -1,0 +1,80 @@
+"""Goal: exactly once, whoever dies whenever: a worker, several, the coordinator, all at once.
+
+Method: seeded SIGKILLs while the flights and generated rows run; the output is compared with what
+the input says, and each visible file is watched.
+"""
+
+import os
+import subprocess
+import sys
+import unittest
+
+import together
+from chaos import Chaos
+from cluster import Cluster, SOURCE_DIR
+from jobs import (FLIGHTS_ROWS, Watch, check_flights, check_generated, flights_job, generator_job)
+
+KILLS = ("worker", "workers", "coordinator", "everything")
+
+
+class RandomKillCase(unittest.TestCase):
+    def storm(self, seed, kinds, faults, rate=4500, coordinators=1, rest=(0.3, 1.5)):
+        with Cluster(coordinators=coordinators) as cluster:
+            chaos = Chaos(cluster, seed, workers=3, kinds=kinds)
+            chaos.start()
+            flights, made = cluster.folder / "flights", cluster.folder / "made"
+            rows = int(rate * 4)
+            with Watch(flights), Watch(made):
+                jobs = [cluster.submit(flights_job(flights, rate=rate, parallelism=2,
+                                                   interval="100ms", part_size_max="16KiB")),
+                        cluster.submit(generator_job(made, rows=rows, rate=rate, parallelism=3,
+                                                     interval="150ms"))]
+                for _ in range(faults):
+                    chaos.rest(chaos.random.uniform(*rest))
+                    chaos.step()
+                chaos.calm()
+                for job in jobs:
+                    cluster.finish(job, 180)
+            self.assertEqual(check_flights(flights), FLIGHTS_ROWS)
+            self.assertEqual(check_generated(made, rows), rows)
+            for job in jobs:
+                self.assertEqual(cluster.leftovers(job), [])
+
+
+class Quick(RandomKillCase):
+    def test_workers_die(self):
+        self.storm(seed=1, kinds=("worker", "workers"), faults=5)
+
+    def test_the_coordinator_and_all_at_once(self):
+        self.storm(seed=2, kinds=("coordinator", "everything"), faults=4)
+
+
+class QuickTorture(unittest.TestCase):
+    def test_half_a_minute(self):
+        done = subprocess.run(
+            [sys.executable, "-B", str(SOURCE_DIR / "scripts/torture"), "--minutes", "0.5",
+             "--seed", "42"], text=True, capture_output=True, timeout=240,
+            env={**os.environ})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("survived", done.stdout)
+
+
+class Long(RandomKillCase):
+    def test_kills(self):
+        for seed in range(100, 112):
+            with self.subTest(seed=seed):
+                self.storm(seed, KILLS, faults=10)
+
+    def test_kills_in_quick_succession(self):
+        for seed in range(200, 206):
+            with self.subTest(seed=seed):
+                self.storm(seed, KILLS, faults=20, rest=(0.0, 0.3))
+
+    def test_kills_and_pauses_with_a_second_coordinator(self):
+        for seed in range(300, 308):
+            with self.subTest(seed=seed):
+                self.storm(seed, Chaos.KINDS, faults=10, coordinators=2)
+
+
+if __name__ == "__main__":
+    together.main()
