@@ -198,7 +198,14 @@ Co<void> JobMaster::RunCharged() {
 // One generation, whose STARTED entry stands, and what follows from its end. True: claim the next.
 Co<bool> JobMaster::RunGeneration() {
   outcome_.reset();
+  // What people see of a restart: the counts of the tasks before, until those of the new ones come.
+  std::map<std::pair<std::string, int>, SubtaskEntry> subtasks = std::move(run_.subtasks);
+  for (auto& [place, entry] : subtasks) {
+    entry.busy = entry.idle = entry.backpressured = 0;
+    entry.metrics.blocked_on.clear();
+  }
   run_ = RunningGeneration();
+  run_.subtasks = std::move(subtasks);
   run_.live = true;
   if (!cancel_requested_) generation_scope_.Spawn(StartGeneration());
   while (!outcome_ && !cancel_requested_ && !halted_) co_await wake_.Wait();
