@@ -149,6 +149,8 @@ class Cluster:
         self.workers = []
         self.flags = list(flags)
         self._wanted = workers
+        self._started = 0
+        self._started_workers = 0
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -179,7 +181,8 @@ class Cluster:
                       f"{daemon.process.returncode}):\n{daemon.log_tail()}", file=sys.stderr)
 
     def _start(self, name, binary, flags, kill, kill_signal):
-        log = self.folder / f"{len(self.daemons):02}-{name}.log"
+        log = self.folder / f"{self._started:03}-{name}.log"
+        self._started += 1
         environment, kill_file = {}, None
         if kill:
             kill_file = log.with_suffix(".killed")
@@ -205,7 +208,9 @@ class Cluster:
         return daemon
 
     def start_worker(self, kill=None, kill_signal="KILL", slots=None, flags=(), name=None):
-        name = name or f"worker-{len(self.workers) + 1}"
+        if name is None:
+            self._started_workers += 1
+            name = f"worker-{self._started_workers}"
         daemon = self._start(
             name, "weir-worker",
             ["--name", name, "--coordinators", ",".join(self.addresses()),
@@ -213,6 +218,14 @@ class Cluster:
             kill, kill_signal)
         self.workers.append(daemon)
         return daemon
+
+    def forget_the_dead(self):
+        """Deletes the logs of processes that have ended: for those who start thousands."""
+        for daemon in [daemon for daemon in self.daemons if not daemon.alive()]:
+            self.daemons.remove(daemon)
+            for path in (daemon.log, daemon.output):
+                path.unlink(missing_ok=True)
+        self.workers = [worker for worker in self.workers if worker.alive()]
 
     def live_workers(self):
         return [worker for worker in self.workers if worker.alive() and not worker.paused()]
@@ -246,10 +259,21 @@ class Cluster:
         path.write_text(json.dumps(job, indent=1))
         return path
 
-    def submit(self, job, *arguments, which=0):
-        """Id of the job."""
+    def submit(self, job, *arguments):
+        """To whichever coordinator leads; the id of the job."""
         path = self.write_job(job)
-        return self.weir("run", "-d", path, *arguments, which=which, code=0).json["id"]
+
+        def submit():
+            for which, coordinator in enumerate(self.coordinators):
+                if coordinator is None or not coordinator.alive() or coordinator.paused():
+                    continue
+                result = self.weir("run", "-d", path, *arguments, which=which)
+                if result.code == 0:
+                    return result.json["id"]
+                if result.code != 4:  # not reached, or does not lead
+                    raise AssertionError(f"exit code 0 is due: {result}")
+            return None
+        return wait_for("a coordinator to take the job", submit)
 
     def ask(self, *arguments):
         """The JSON answer of whichever coordinator leads; None when none answers."""
@@ -325,13 +349,16 @@ class Cluster:
             out[int(term.name)] = entries
         return out
 
-    def leftovers(self, job):
-        """What must not be there when a job has ended: files of checkpoints, temporary ones."""
+    def leftovers(self, job, log=True):
+        """What must not be there when a job has ended: files of checkpoints, temporary ones. Without
+        `log`, not in the completion log: a paused leader that wakes up too late may leave the
+        temporary file of its claim there, which the next leader removes."""
         root = self.job_dir(job)
         return sorted(str(path.relative_to(root)) for path in root.rglob("*")
                       if path.relative_to(root).parts[0].startswith("chk-")
                       or path.is_file() and path.relative_to(root).parts[0] in ("shared", "staged")
-                      or ".tmp" in path.name)
+                      or ".tmp" in path.name
+                      and (log or path.relative_to(root).parts[0] != "log"))
 
 
 def last_checkpoint(status):
