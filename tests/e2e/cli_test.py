@@ -1,5 +1,5 @@
-"""Goal: the command line keeps its promises: exit codes, names of jobs, JSON; and what is wrong with
-a job is said at submission, with place, value and what is valid.
+"""Goal: the command line keeps its promises: exit codes, names of jobs, JSON; and what is wrong
+with a job is said at submission, with place, value and what is valid.
 
 Method: every command against a real cluster; each refusal by a job with one fault.
 """

@@ -350,9 +350,9 @@ class Cluster:
         return out
 
     def leftovers(self, job, log=True):
-        """What must not be there when a job has ended: files of checkpoints, temporary ones. Without
-        `log`, not in the completion log: a paused leader that wakes up too late may leave the
-        temporary file of its claim there, which the next leader removes."""
+        """What must not be there when a job has ended: files of checkpoints, temporary ones.
+        Without `log`, not in the completion log: a paused leader that wakes up too late may leave
+        the temporary file of its claim there, which the next leader removes."""
         root = self.job_dir(job)
         return sorted(str(path.relative_to(root)) for path in root.rglob("*")
                       if path.relative_to(root).parts[0].startswith("chk-")
