@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include "common/base/concat.h"
@@ -134,10 +135,34 @@ struct PosixFileSystem::Requests {
   std::map<uint64_t, std::any> callbacks;  // std::function<void(T)> of the request's T
 };
 
+// Thread: thread-safe.
+class PosixFileSystem::Answers {
+ public:
+  explicit Answers(Executor& owner) : owner_(&owner) {}
+
+  // Dropped once closed.
+  void Post(std::function<void()> mail) {
+    std::lock_guard lock(mutex_);
+    if (owner_ != nullptr) owner_->Post(std::move(mail));
+  }
+  // When this returns no pool thread is inside the owner's Post, and none will be.
+  void Close() {
+    std::lock_guard lock(mutex_);
+    owner_ = nullptr;
+  }
+
+ private:
+  std::mutex mutex_;
+  Executor* owner_;  // guarded by mutex_
+};
+
 PosixFileSystem::PosixFileSystem(Executor& owner, IoPool& pool)
-    : owner_(owner), pool_(pool), requests_(std::make_shared<Requests>()) {}
+    : pool_(pool),
+      answers_(std::make_shared<Answers>(owner)),
+      requests_(std::make_shared<Requests>()) {}
 
 PosixFileSystem::~PosixFileSystem() {
+  answers_->Close();
   // A callback's end may destroy what asks for more: nothing is asked for any more.
   std::map<uint64_t, std::any> callbacks = std::move(requests_->callbacks);
   requests_.reset();
@@ -148,9 +173,9 @@ void PosixFileSystem::Submit(std::function<void(T)> done, std::function<T()> job
   if (requests_ == nullptr) return;
   uint64_t number = requests_->next++;
   requests_->callbacks.emplace(number, std::move(done));
-  pool_.Post([owner = &owner_, number, job = std::move(job),
+  pool_.Post([answers = answers_, number, job = std::move(job),
               requests = std::weak_ptr<Requests>(requests_)]() mutable {
-    owner->Post([number, requests = std::move(requests), result = job()]() mutable {
+    answers->Post([number, requests = std::move(requests), result = job()]() mutable {
       std::shared_ptr<Requests> live = requests.lock();
       if (live == nullptr) return;
       auto it = live->callbacks.find(number);

@@ -18,8 +18,9 @@ namespace weir {
 // Links: a symbolic link counts as what it points to, except that List shows one to a directory as
 // a file, so that nobody who walks a tree to remove it leaves the tree.
 //
-// Lifetime: `owner` and `pool` outlive this. Destroying it drops every callback unrun; what is
-// under way on a pool thread is still carried out. Thread: confined to `owner`.
+// Lifetime: `owner` and `pool` outlive this; `owner` may go right after it, whatever is under way.
+// Destroying it drops every callback unrun; what is under way on a pool thread is still carried
+// out. Thread: confined to `owner`.
 class PosixFileSystem : public FileSystem {
  public:
   PosixFileSystem(Executor& owner, IoPool& pool);
@@ -43,11 +44,13 @@ class PosixFileSystem : public FileSystem {
   // Callbacks of requests under way, by number. They stay on the owner's side: a pool thread
   // neither runs nor destroys one.
   struct Requests;
+  // The way to the owner for pool threads, for as long as this lives.
+  class Answers;
   template <typename T>
   void Submit(std::function<void(T)> done, std::function<T()> job);
 
-  Executor& owner_;
   IoPool& pool_;
+  std::shared_ptr<Answers> answers_;
   std::shared_ptr<Requests> requests_;
 };
 

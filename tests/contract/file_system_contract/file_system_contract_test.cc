@@ -1,10 +1,12 @@
 // What every FileSystem owes its callers (common/storage/file_system.h) and the durable writes
 // built from it (file_flows.h): the same story is told to each implementation.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
@@ -327,6 +329,32 @@ TEST(PosixFileSystem, DropsWhatIsUnderWayWhenItGoes) {
   EXPECT_EQ(witness.use_count(), 1);  // no callback lives on
   world.StopPool();
   EXPECT_FALSE(answered);
+}
+
+// A task is the owner of its file system, and ends while its requests are under way.
+TEST(PosixFileSystem, SaysNothingToItsOwnerAnyMoreWhenItHasGone) {
+  struct CountingExecutor : Executor {
+    void Post(std::function<void()>) override { ++posts; }
+    bool InOwnerThread() const override { return true; }
+    std::atomic<int> posts = 0;
+  };
+  std::string root = testing::TempDir() + "/file_system_XXXXXX";
+  ASSERT_NE(::mkdtemp(root.data()), nullptr);
+  const std::string pipe = root + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  CountingExecutor owner;
+  IoPool pool(1);
+  pool.Start();
+  auto files = std::make_unique<PosixFileSystem>(owner, pool);
+  files->Read(pipe, 0, 10, [](StatusOr<std::string>) { FAIL() << "answered"; });
+  files.reset();
+  // The pool's thread waits in its open until there is a writer.
+  int writer = ::open(pipe.c_str(), O_WRONLY);
+  ASSERT_GE(writer, 0);
+  ::close(writer);
+  pool.Stop();
+  EXPECT_EQ(owner.posts, 0);
+  std::filesystem::remove_all(root);
 }
 
 TEST(PosixFileSystem, RemoveTreeDoesNotLeaveTheTreeOverALink) {
