@@ -392,6 +392,7 @@ void Task::TakeSnapshot(Barrier barrier, int64_t first_barrier_wall_us, int64_t 
     part.subtask = description_.subtask;
     part.records_in = node->records_in.load(std::memory_order_relaxed);
     part.records_out = node->records_out.load(std::memory_order_relaxed);
+    part.dropped_rows = node->dropped_rows.load(std::memory_order_relaxed);
     snapshot->parts.push_back(std::move(part));
     SnapshotMetrics metrics;
     metrics.uid = node->vertex.uid;
@@ -504,6 +505,7 @@ void Task::RestoreCounts(Node& node) {
     if (description_.subtask != (same_parallelism ? part.subtask : 0)) continue;
     node.records_in.fetch_add(part.records_in, std::memory_order_relaxed);
     node.records_out.fetch_add(part.records_out, std::memory_order_relaxed);
+    node.dropped_rows.fetch_add(part.dropped_rows, std::memory_order_relaxed);
   }
 }
 
