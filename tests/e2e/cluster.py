@@ -5,6 +5,7 @@ a folder of its own under the system's temporary folder: removed at the end, kep
 shown) when the test failed.
 """
 
+import datetime
 import json
 import os
 import pathlib
@@ -349,20 +350,29 @@ class Cluster:
             out[int(term.name)] = entries
         return out
 
-    def leftovers(self, job, log=True):
-        """What must not be there when a job has ended: files of checkpoints, temporary ones.
-        Without `log`, not in the completion log: a paused leader that wakes up too late may leave
-        the temporary file of its claim there, which the next leader removes."""
+    def leftovers(self, job, ended=None):
+        """What must not be there when a job has ended: files of checkpoints, temporary ones. With
+        `ended`, only what is older than the job's end, and not in the completion log: a worker or
+        leader that was paused until later may leave a file, in the log for the next leader."""
         root = self.job_dir(job)
-        return sorted(str(path.relative_to(root)) for path in root.rglob("*")
-                      if path.relative_to(root).parts[0].startswith("chk-")
-                      or path.is_file() and path.relative_to(root).parts[0] in ("shared", "staged")
-                      or ".tmp" in path.name
-                      and (log or path.relative_to(root).parts[0] != "log"))
+        left = []
+        for path in root.rglob("*"):
+            top = path.relative_to(root).parts[0]
+            if not (top.startswith("chk-") or ".tmp" in path.name
+                    or path.is_file() and top in ("shared", "staged")):
+                continue
+            if ended is None or top != "log" and path.stat().st_mtime < ended:
+                left.append(str(path.relative_to(root)))
+        return sorted(left)
 
 
 def last_checkpoint(status):
     return (status.get("last_checkpoint") or {}).get("id") or 0
+
+
+def end_of(status):
+    """When the job ended, in seconds since 1970."""
+    return datetime.datetime.fromisoformat(status["end_time"].replace("Z", "+00:00")).timestamp()
 
 
 def brief(status):

@@ -119,16 +119,19 @@ def read_rows(output):
                     yield json.loads(line)
 
 
-def check_clean(output):
-    left = hidden(output)
+def check_clean(output, ended=None):
+    """No hidden file is left. With `ended` (when the job ended, in seconds since 1970), none that
+    was there at that time: a worker that was paused until later may make one before it hears."""
+    left = [name for name in hidden(output)
+            if ended is None or (output / name).stat().st_mtime < ended]
     if left:
         raise AssertionError(f"hidden files are left in {output}: {left}")
 
 
-def check_flights(output, input_folder=FLIGHTS / "data"):
+def check_flights(output, input_folder=FLIGHTS / "data", ended=None):
     """AssertionError unless the visible output is exactly what the input says, and nothing else is
     left. Number of rows."""
-    check_clean(output)
+    check_clean(output, ended)
     folder = output
     if any(path.suffix == ".csv" for path in visible(output)):
         folder = output.parent / f"{output.name}-as-json"
@@ -145,11 +148,11 @@ def check_flights(output, input_folder=FLIGHTS / "data"):
     return sum(count for count, _ in totals.values())
 
 
-def check_generated(output, rows, complete=True):
+def check_generated(output, rows, complete=True, ended=None):
     """Each seq once (0 ... rows - 1 when the job is complete), per key the counts 1 ... n without a
     gap. Of an unfinished job: without a gap as far as it is visible. Number of rows."""
     if complete:
-        check_clean(output)
+        check_clean(output, ended)
     seen, counts = set(), collections.defaultdict(list)
     for row in read_rows(output):
         seq = int(row["seq"])

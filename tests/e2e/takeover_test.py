@@ -11,7 +11,7 @@ import time
 import unittest
 
 import together
-from cluster import Cluster, last_checkpoint, wait_for
+from cluster import Cluster, end_of, last_checkpoint, wait_for
 from jobs import (FLIGHTS_ROWS, Watch, check_flights, check_generated, endless_job, flights_job,
                   generator_job, hidden, visible)
 
@@ -60,7 +60,7 @@ class TakeoverCase(unittest.TestCase):
             self.assertEqual(check_flights(output), FLIGHTS_ROWS)
             for term, entries in self.lower_terms(cluster, job).items():
                 self.assertLessEqual(max(entries), max(sealed[term]))
-            self.assertEqual(cluster.leftovers(job, log=False), [])
+            self.assertEqual(cluster.leftovers(job, end_of(status)), [])
 
     def lower_terms(self, cluster, job):
         """All terms but the highest; each must end with a seal."""
