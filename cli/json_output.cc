@@ -47,7 +47,8 @@ ConfigValue JobToJson(const JobStatus& job) {
   if (job.failure) {
     failure.Set("message", job.failure->message);
     failure.Set("uid", TextOrNull(job.failure->uid));
-    failure.Set("subtask", job.failure->subtask < 0 ? ConfigValue() : ConfigValue(job.failure->subtask));
+    failure.Set("subtask",
+                job.failure->subtask < 0 ? ConfigValue() : ConfigValue(job.failure->subtask));
     failure.Set("worker", TextOrNull(job.failure->worker));
     failure.Set("time", Time(job.failure->wall_us));
   }

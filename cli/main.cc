@@ -62,7 +62,8 @@ int main(int argc, char** argv) {
   list->add_flag("-a,--all", all, "ended jobs too");
   list->callback([&] { code = List(session, all); });
 
-  CLI::App* status = app.add_subcommand("status", "one job: state, subtasks, rates, last checkpoint");
+  CLI::App* status =
+      app.add_subcommand("status", "one job: state, subtasks, rates, last checkpoint");
   status->add_option("job", job, "id, prefix or name")->required();
   status->callback([&] { code = ShowStatus(session, job); });
 
@@ -107,7 +108,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   local_command->add_option("--dir", local.directory, "where data and logs go")
       ->capture_default_str();
-  local_command->add_flag("--clean", local.clean, "remove the data of an earlier local cluster first");
+  local_command->add_flag("--clean", local.clean,
+                          "remove the data of an earlier local cluster first");
   local_command->add_option("--log-level", local.log_level, "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();

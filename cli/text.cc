@@ -12,9 +12,7 @@
 namespace weir::cli {
 namespace {
 
-std::string TwoDigits(int64_t value) {
-  return value < 10 ? Concat("0", value) : Concat(value);
-}
+std::string TwoDigits(int64_t value) { return value < 10 ? Concat("0", value) : Concat(value); }
 
 bool LooksNumeric(const std::string& cell) {
   return !cell.empty() && cell.find_first_not_of("0123456789,.%-") == std::string::npos;

@@ -13,10 +13,10 @@ namespace weir::cli {
 // Exit codes (surface.md).
 inline constexpr int kDone = 0;
 inline constexpr int kFailed = 1;
-inline constexpr int kRefused = 2;      // wrong usage or refused job
+inline constexpr int kRefused = 2;  // wrong usage or refused job
 inline constexpr int kCancelled = 3;
-inline constexpr int kNotReached = 4;   // no coordinator
-inline constexpr int kDetached = 130;   // by Ctrl-C
+inline constexpr int kNotReached = 4;  // no coordinator
+inline constexpr int kDetached = 130;  // by Ctrl-C
 
 struct Session {
   std::string coordinator = "127.0.0.1:7070";
@@ -29,8 +29,8 @@ int Report(const Status& status, int code = kFailed);
 struct RunOptions {
   std::string job_file;
   bool detached = false;
-  int parallelism = 0;                 // 0: as the job says
-  std::vector<std::string> settings;   // "name=value"
+  int parallelism = 0;                // 0: as the job says
+  std::vector<std::string> settings;  // "name=value"
   std::string restore_from;
   std::string name;
   std::vector<std::string> arguments;  // of a job library
@@ -48,8 +48,8 @@ int Workers(const Session& session);
 
 struct LocalOptions {
   int workers = 1;
-  int slots = 0;                       // of each worker; 0: as many as cores
-  int port = 7070;                     // 0: a free one
+  int slots = 0;    // of each worker; 0: as many as cores
+  int port = 7070;  // 0: a free one
   std::string directory = "weir-local";
   bool clean = false;
   std::string log_level = "info";

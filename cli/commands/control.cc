@@ -41,7 +41,7 @@ int Cancel(const Session& session, const std::string& name, bool force) {
         std::fprintf(stderr, "weir: left behind: %s\n", item.c_str());
       }
       return now->state == JobState::kCanceled || now->state == JobState::kCancelling ? kDone
-                                                                                    : kFailed;
+                                                                                      : kFailed;
     }
     Pause(kPollUs);
   }

@@ -19,7 +19,8 @@ constexpr int64_t kLibraryBytesMax = int64_t{200} << 20;
 StatusOr<std::string> ReadFile(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
-    return InvalidArgumentError(Concat("job '", path, "' is a directory: expected JOB.json or JOB.so"));
+    return InvalidArgumentError(
+        Concat("job '", path, "' is a directory: expected JOB.json or JOB.so"));
   }
   std::ifstream file(path, std::ios::binary);
   if (!file) {
@@ -30,7 +31,11 @@ StatusOr<std::string> ReadFile(const std::string& path) {
   return std::move(bytes).str();
 }
 
-bool IsLibrary(const std::string& bytes) { return bytes.compare(0, 4, "\x7f" "ELF") == 0; }
+bool IsLibrary(const std::string& bytes) {
+  return bytes.compare(0, 4,
+                       "\x7f"
+                       "ELF") == 0;
+}
 
 // Relative paths are those of this process, whoever reads them later.
 void MakePathsAbsolute(JobGraph* graph) {
@@ -63,8 +68,9 @@ StatusOr<LoadedJob> LoadJob(const RunOptions& options) {
     job.library = std::move(bytes);
   } else {
     if (!options.arguments.empty()) {
-      return InvalidArgumentError(Concat("job '", options.job_file, "' is no job library: it takes ",
-                                         "no arguments ('", options.arguments[0], "')"));
+      return InvalidArgumentError(Concat("job '", options.job_file,
+                                         "' is no job library: it takes ", "no arguments ('",
+                                         options.arguments[0], "')"));
     }
     StatusOr<JobGraph> parsed = ParseJobGraph(bytes);
     if (!parsed.ok()) return parsed.status().WithContext(options.job_file);

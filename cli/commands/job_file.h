@@ -9,7 +9,7 @@ namespace weir::cli {
 
 // A job as it is submitted: its graph and, if it came from a job library, that library's bytes.
 struct LoadedJob {
-  JobGraph graph;     // checked as far as it can be here; paths absolute
+  JobGraph graph;  // checked as far as it can be here; paths absolute
   std::string library;
   // Vertices whose columns only a worker can see (files.source without "schema").
   std::vector<std::string> unknown_schemas;

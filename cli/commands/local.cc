@@ -169,7 +169,8 @@ int Local(const LocalOptions& options) {
     for (const char* part : {"checkpoints", "workers", "logs"}) {
       std::filesystem::remove_all(directory / part, error);
       if (error) {
-        return Report(ErrnoError(error.value(), Concat("cannot remove ", (directory / part).string())));
+        return Report(
+            ErrnoError(error.value(), Concat("cannot remove ", (directory / part).string())));
       }
     }
   }
@@ -179,8 +180,9 @@ int Local(const LocalOptions& options) {
       return Report(ErrnoError(error.value(), Concat("cannot make ", (directory / part).string())));
     }
   }
-  int slots = options.slots > 0 ? options.slots
-                                : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  int slots = options.slots > 0
+                  ? options.slots
+                  : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   std::string address = Concat("127.0.0.1:", *port);
   CatchInterrupts();
 
@@ -198,9 +200,9 @@ int Local(const LocalOptions& options) {
                                          "--checkpoint-dir", (directory / "checkpoints").string()});
   for (int i = 1; i <= options.workers && started.ok(); ++i) {
     std::string name = Concat("worker-", i);
-    started = start(name, {*binaries + "/weir-worker", "--name", name, "--coordinators", address,
-                           "--slots", Concat(slots), "--work-dir",
-                           (directory / "workers" / name).string()});
+    started = start(
+        name, {*binaries + "/weir-worker", "--name", name, "--coordinators", address, "--slots",
+               Concat(slots), "--work-dir", (directory / "workers" / name).string()});
   }
   if (!started.ok()) {
     if (!processes.empty()) StopAll(processes);
@@ -235,12 +237,13 @@ int Local(const LocalOptions& options) {
       if (i == 0) {
         std::printf("coordinator  %s  pid %d\n", address.c_str(), processes[i].pid);
       } else {
-        std::printf("%-11s  pid %d  slots %d\n", processes[i].name.c_str(), processes[i].pid, slots);
+        std::printf("%-11s  pid %d  slots %d\n", processes[i].name.c_str(), processes[i].pid,
+                    slots);
       }
     }
-    std::printf("data and logs in %s (kept; --clean starts afresh).  Ctrl-C stops all of it.\n",
-                options.directory[0] == '/' ? directory.c_str()
-                                            : Concat("./", options.directory).c_str());
+    std::printf(
+        "data and logs in %s (kept; --clean starts afresh).  Ctrl-C stops all of it.\n",
+        options.directory[0] == '/' ? directory.c_str() : Concat("./", options.directory).c_str());
     std::fflush(stdout);
   }
   while (Interrupts() == 0) {

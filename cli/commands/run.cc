@@ -29,9 +29,12 @@ constexpr int kSubmitAttempts = 3;
 
 int ExitCodeOf(JobState state) {
   switch (state) {
-    case JobState::kFinished: return kDone;
-    case JobState::kCanceled: return kCancelled;
-    default: return kFailed;
+    case JobState::kFinished:
+      return kDone;
+    case JobState::kCanceled:
+      return kCancelled;
+    default:
+      return kFailed;
   }
 }
 
@@ -61,7 +64,9 @@ std::string FirstLine(const JobStatus& job, bool colour) {
 class Attached {
  public:
   Attached(const Session& session, JobId job)
-      : session_(session), job_(std::move(job)), client_(session.coordinator),
+      : session_(session),
+        job_(std::move(job)),
+        client_(session.coordinator),
         terminal_(StdoutIsTerminal()) {}
 
   int Follow() {
@@ -159,7 +164,8 @@ class Attached {
   }
   int Detach() {
     EndLine();
-    std::fprintf(stderr, "detached: the job goes on.  weir status %s shows it, weir cancel %s ends it\n",
+    std::fprintf(stderr,
+                 "detached: the job goes on.  weir status %s shows it, weir cancel %s ends it\n",
                  ShortId(job_).c_str(), ShortId(job_).c_str());
     return kDetached;
   }
@@ -223,8 +229,8 @@ int Info(const Session& session, const RunOptions& options) {
   }
   if (!loaded->unknown_schemas.empty()) {
     return Report(InvalidArgumentError(
-        Concat("the plan needs the columns of vertex '", loaded->unknown_schemas[0],
-               "', which only a worker can see: give it a \"schema\"")),
+                      Concat("the plan needs the columns of vertex '", loaded->unknown_schemas[0],
+                             "', which only a worker can see: give it a \"schema\"")),
                   kRefused);
   }
   StatusOr<JobOptions> parsed = ParseJobOptions(loaded->graph.options);

@@ -14,15 +14,14 @@ namespace {
 void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 void PrintJson(const ConfigValue& value) { Print(value.ToPrettyJson() + "\n"); }
 
-std::string Percent(double share) {
-  return Concat(static_cast<int64_t>(share * 100 + 0.5), "%");
-}
+std::string Percent(double share) { return Concat(static_cast<int64_t>(share * 100 + 0.5), "%"); }
 
 std::string FailureText(const Failure& failure) {
   std::string place;
   if (!failure.uid.empty()) place = Concat("operator '", failure.uid, "'");
   if (failure.subtask >= 0) place += Concat(place.empty() ? "" : ", ", "subtask ", failure.subtask);
-  if (!failure.worker.empty()) place += Concat(place.empty() ? "" : ", ", "worker ", failure.worker);
+  if (!failure.worker.empty())
+    place += Concat(place.empty() ? "" : ", ", "worker ", failure.worker);
   std::string text = failure.message;
   if (!place.empty()) text += Concat(" (", place, ")");
   return text;
@@ -49,8 +48,8 @@ int List(const Session& session, bool all) {
     return kDone;
   }
   bool colour = StdoutIsTerminal();
-  Table table({"NAME", "ID", "STATE", "PARALLELISM", "IN", "OUT", "CHECKPOINT", "RESTARTS", "STARTED",
-               "NOTE"});
+  Table table({"NAME", "ID", "STATE", "PARALLELISM", "IN", "OUT", "CHECKPOINT", "RESTARTS",
+               "STARTED", "NOTE"});
   for (const JobStatus& job : *jobs) {
     std::string note = job.waiting_for.empty() ? "" : Concat("waits for ", job.waiting_for);
     if (note.empty() && job.failure && job.state != JobState::kFinished) {
@@ -59,8 +58,8 @@ int List(const Session& session, bool all) {
     table.AddRow({job.name, ShortId(job.id), std::string(weir::ToString(job.state)),
                   Concat(job.parallelism), FormatCount(job.records_in),
                   FormatCount(job.records_out),
-                  job.last_checkpoint ? Concat(job.last_checkpoint->id) : "-",
-                  Concat(job.restarts), FormatTime(job.start_wall_us), note});
+                  job.last_checkpoint ? Concat(job.last_checkpoint->id) : "-", Concat(job.restarts),
+                  FormatTime(job.start_wall_us), note});
   }
   Print(table.ToString(colour));
   return kDone;
@@ -81,8 +80,8 @@ int ShowStatus(const Session& session, const std::string& name) {
                  job.restarts, "\n");
   text += Concat("  started ", FormatTime(job.start_wall_us));
   if (job.end_wall_us != 0) text += Concat("  ended ", FormatTime(job.end_wall_us));
-  text += Concat("\n  in ", FormatCount(job.records_in), "  out ", FormatCount(job.records_out),
-                 "\n");
+  text +=
+      Concat("\n  in ", FormatCount(job.records_in), "  out ", FormatCount(job.records_out), "\n");
   if (job.last_checkpoint) {
     const CheckpointSummary& last = *job.last_checkpoint;
     text += Concat("  last checkpoint ", last.id, " at ", FormatTime(last.complete_wall_us), "  (",
@@ -145,9 +144,9 @@ int Checkpoints(const Session& session, const std::string& job, bool subtasks) {
     Table parts({"OPERATOR", "SUBTASK", "BARRIER", "ALIGNMENT", "SYNC", "ASYNC", "SIZE", "ACK"});
     for (const SnapshotMetrics& metrics : checkpoint.subtasks) {
       auto after = [&](int64_t wall_us) {
-        return wall_us == 0 ? std::string("-")
-                            : FormatElapsed(std::max<int64_t>(
-                                  0, wall_us - checkpoint.trigger_wall_us));
+        return wall_us == 0
+                   ? std::string("-")
+                   : FormatElapsed(std::max<int64_t>(0, wall_us - checkpoint.trigger_wall_us));
       };
       parts.AddRow({metrics.uid, Concat(metrics.subtask), after(metrics.barrier_wall_us),
                     FormatElapsed(metrics.alignment_us), FormatElapsed(metrics.synchronous_us),

@@ -12,13 +12,13 @@ namespace weir {
 
 // For our own invariants, on in release builds. Never for anything that a peer, a disk, a broker
 // or a user can cause.
-#define WEIR_CHECK(condition)                                                   \
-  do {                                                                          \
-    if (!(condition)) [[unlikely]]                                              \
-      ::weir::CheckFailed(__FILE__, __LINE__, #condition, "");                  \
+#define WEIR_CHECK(condition)                                  \
+  do {                                                         \
+    if (!(condition)) [[unlikely]]                             \
+      ::weir::CheckFailed(__FILE__, __LINE__, #condition, ""); \
   } while (false)
-#define WEIR_CHECK_MESSAGE(condition, message)                                  \
-  do {                                                                          \
-    if (!(condition)) [[unlikely]]                                              \
-      ::weir::CheckFailed(__FILE__, __LINE__, #condition, (message));           \
+#define WEIR_CHECK_MESSAGE(condition, message)                        \
+  do {                                                                \
+    if (!(condition)) [[unlikely]]                                    \
+      ::weir::CheckFailed(__FILE__, __LINE__, #condition, (message)); \
   } while (false)

@@ -25,7 +25,10 @@ class ManualClock : public Clock {
  public:
   int64_t WallMicros() const override { return wall_us_; }
   int64_t MonotonicMicros() const override { return monotonic_us_; }
-  void Advance(int64_t us) { wall_us_ += us; monotonic_us_ += us; }
+  void Advance(int64_t us) {
+    wall_us_ += us;
+    monotonic_us_ += us;
+  }
 
  private:
   int64_t wall_us_ = 1'700'000'000'000'000;

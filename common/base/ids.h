@@ -22,12 +22,13 @@ class StrongId {
   T value_{};
 };
 
-using JobId = StrongId<struct JobIdTag, std::string>;  // 32 lower-case hex digits, made by the client
+using JobId =
+    StrongId<struct JobIdTag, std::string>;  // 32 lower-case hex digits, made by the client
 // Name of a worker, unique among the live ones.
 using WorkerName = StrongId<struct WorkerNameTag, std::string>;
 // One registration of a worker process: changes when the process is started again.
 using WorkerIncarnation = StrongId<struct WorkerIncarnationTag, std::string>;
-using Generation = StrongId<struct GenerationTag, uint64_t>;      // one run of a job's tasks; from 1
+using Generation = StrongId<struct GenerationTag, uint64_t>;  // one run of a job's tasks; from 1
 using CheckpointId = StrongId<struct CheckpointIdTag, uint64_t>;  // from 1; 0: none
 using Term = StrongId<struct TermTag, uint64_t>;  // one coordinator's time over one job; from 1
 // Number of `coordinators/<number>`: which coordinator leads.

@@ -14,28 +14,44 @@ const std::string kOkMessage = "OK";
 
 std::string_view ToString(StatusCode code) {
   switch (code) {
-    case StatusCode::kOk: return "ok";
-    case StatusCode::kInvalidArgument: return "invalid_argument";
-    case StatusCode::kNotFound: return "not_found";
-    case StatusCode::kAlreadyExists: return "already_exists";
-    case StatusCode::kFailedPrecondition: return "failed_precondition";
-    case StatusCode::kOutOfRange: return "out_of_range";
-    case StatusCode::kResourceExhausted: return "resource_exhausted";
-    case StatusCode::kUnavailable: return "unavailable";
-    case StatusCode::kUnknownOutcome: return "unknown_outcome";
-    case StatusCode::kDataLoss: return "data_loss";
-    case StatusCode::kCancelled: return "cancelled";
-    case StatusCode::kStale: return "stale";
-    case StatusCode::kInternal: return "internal";
+    case StatusCode::kOk:
+      return "ok";
+    case StatusCode::kInvalidArgument:
+      return "invalid_argument";
+    case StatusCode::kNotFound:
+      return "not_found";
+    case StatusCode::kAlreadyExists:
+      return "already_exists";
+    case StatusCode::kFailedPrecondition:
+      return "failed_precondition";
+    case StatusCode::kOutOfRange:
+      return "out_of_range";
+    case StatusCode::kResourceExhausted:
+      return "resource_exhausted";
+    case StatusCode::kUnavailable:
+      return "unavailable";
+    case StatusCode::kUnknownOutcome:
+      return "unknown_outcome";
+    case StatusCode::kDataLoss:
+      return "data_loss";
+    case StatusCode::kCancelled:
+      return "cancelled";
+    case StatusCode::kStale:
+      return "stale";
+    case StatusCode::kInternal:
+      return "internal";
   }
   return "internal";
 }
 
 std::string_view ToString(ErrorDomain domain) {
   switch (domain) {
-    case ErrorDomain::kUser: return "user";
-    case ErrorDomain::kExternal: return "external";
-    case ErrorDomain::kInternal: return "internal";
+    case ErrorDomain::kUser:
+      return "user";
+    case ErrorDomain::kExternal:
+      return "external";
+    case ErrorDomain::kInternal:
+      return "internal";
   }
   return "internal";
 }
@@ -70,8 +86,8 @@ std::ostream& operator<<(std::ostream& out, const Status& status) {
   return out << status.ToString();
 }
 
-#define WEIR_DEFINE_ERROR(name, code, domain)                             \
-  Status name##Error(std::string message) {                              \
+#define WEIR_DEFINE_ERROR(name, code, domain)                                 \
+  Status name##Error(std::string message) {                                   \
     return Status(StatusCode::code, ErrorDomain::domain, std::move(message)); \
   }
 WEIR_DEFINE_ERROR(InvalidArgument, kInvalidArgument, kUser)
@@ -92,13 +108,29 @@ Status ErrnoError(int error_number, std::string_view what) {
   std::string message = Concat(what, ": ", std::strerror(error_number));
   StatusCode code = StatusCode::kUnavailable;
   switch (error_number) {
-    case ENOENT: case ENOTDIR: code = StatusCode::kNotFound; break;
-    case EEXIST: case ENOTEMPTY: code = StatusCode::kAlreadyExists; break;
-    case ENOSPC: case EDQUOT: case EMFILE: case ENFILE: case ENOMEM:
-      code = StatusCode::kResourceExhausted; break;
-    case EACCES: case EPERM: case EROFS: case EISDIR:
-      code = StatusCode::kFailedPrecondition; break;
-    default: break;
+    case ENOENT:
+    case ENOTDIR:
+      code = StatusCode::kNotFound;
+      break;
+    case EEXIST:
+    case ENOTEMPTY:
+      code = StatusCode::kAlreadyExists;
+      break;
+    case ENOSPC:
+    case EDQUOT:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      code = StatusCode::kResourceExhausted;
+      break;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case EISDIR:
+      code = StatusCode::kFailedPrecondition;
+      break;
+    default:
+      break;
   }
   return Status(code, ErrorDomain::kExternal, std::move(message));
 }

@@ -92,21 +92,30 @@ Status ErrnoError(int error_number, std::string_view what);
 template <typename T>
 class [[nodiscard]] StatusOr {
  public:
-  StatusOr(T value) : value_(std::move(value)) {}                 // NOLINT: implicit by design
-  StatusOr(Status status) : status_(std::move(status)) {          // NOLINT: implicit by design
+  StatusOr(T value) : value_(std::move(value)) {}         // NOLINT: implicit by design
+  StatusOr(Status status) : status_(std::move(status)) {  // NOLINT: implicit by design
     if (status_.ok()) std::abort();
   }
   template <typename U>
     requires(std::is_convertible_v<U, T> && !std::is_same_v<std::decay_t<U>, T> &&
              !std::is_convertible_v<U, Status>)
-  StatusOr(U&& value) : value_(std::forward<U>(value)) {}         // NOLINT: implicit by design
+  StatusOr(U&& value) : value_(std::forward<U>(value)) {}  // NOLINT: implicit by design
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
   // REQUIRES: ok().
-  T& value() & { Require(); return *value_; }
-  const T& value() const& { Require(); return *value_; }
-  T&& value() && { Require(); return std::move(*value_); }
+  T& value() & {
+    Require();
+    return *value_;
+  }
+  const T& value() const& {
+    Require();
+    return *value_;
+  }
+  T&& value() && {
+    Require();
+    return std::move(*value_);
+  }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
@@ -114,15 +123,17 @@ class [[nodiscard]] StatusOr {
   const T* operator->() const { return &value(); }
 
  private:
-  void Require() const { if (!value_.has_value()) std::abort(); }
+  void Require() const {
+    if (!value_.has_value()) std::abort();
+  }
   Status status_;
   std::optional<T> value_;
 };
 
 #define WEIR_CONCAT_INNER(a, b) a##b
 #define WEIR_CONCAT(a, b) WEIR_CONCAT_INNER(a, b)
-#define WEIR_RETURN_IF_ERROR(expression)                  \
-  do {                                                    \
+#define WEIR_RETURN_IF_ERROR(expression)                                                     \
+  do {                                                                                       \
     if (::weir::Status weir_status_ = (expression); !weir_status_.ok()) return weir_status_; \
   } while (false)
 #define WEIR_ASSIGN_OR_RETURN(declaration, expression) \

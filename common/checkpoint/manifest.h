@@ -75,12 +75,12 @@ bool ParseCheckpointDirectoryName(std::string_view name, CheckpointId* checkpoin
 struct SnapshotMetrics {
   std::string uid;
   int subtask = 0;
-  int64_t barrier_wall_us = 0;    // first barrier seen
-  int64_t alignment_us = 0;       // first to last barrier
-  int64_t synchronous_us = 0;     // task stopped
-  int64_t asynchronous_us = 0;    // writing until durable
+  int64_t barrier_wall_us = 0;  // first barrier seen
+  int64_t alignment_us = 0;     // first to last barrier
+  int64_t synchronous_us = 0;   // task stopped
+  int64_t asynchronous_us = 0;  // writing until durable
   int64_t bytes = 0;
-  int64_t ack_wall_us = 0;        // set by the coordinator
+  int64_t ack_wall_us = 0;  // set by the coordinator
 };
 
 }  // namespace weir

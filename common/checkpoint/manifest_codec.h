@@ -30,17 +30,24 @@ StatusOr<JobRecord> DecodeJobRecord(std::string_view bytes);
 // One entry of the completion log (design.md, section 5).
 struct LogEntry {
   enum class Kind {
-    kSealed, kStarted, kCompleted, kCancelling, kFailing, kStopping,
-    kCanceled, kFailed, kFinished,
+    kSealed,
+    kStarted,
+    kCompleted,
+    kCancelling,
+    kFailing,
+    kStopping,
+    kCanceled,
+    kFailed,
+    kFinished,
   };
   Kind kind = Kind::kSealed;
-  std::string token;            // unique: how a claimant knows its own entry
-  Generation generation;        // kStarted, kCompleted
-  CheckpointId checkpoint;      // kCompleted; kStarted: newest completed (0: none); kStopping
-  Generation checkpoint_generation;    // kStarted: generation of that newest completed checkpoint
-  uint64_t manifest_checksum = 0;      // kCompleted; kStarted: of that newest completed checkpoint
-  std::string reason;           // kFailing, kFailed, kCancelling: for people
-  int64_t wall_us = 0;          // for people
+  std::string token;                 // unique: how a claimant knows its own entry
+  Generation generation;             // kStarted, kCompleted
+  CheckpointId checkpoint;           // kCompleted; kStarted: newest completed (0: none); kStopping
+  Generation checkpoint_generation;  // kStarted: generation of that newest completed checkpoint
+  uint64_t manifest_checksum = 0;    // kCompleted; kStarted: of that newest completed checkpoint
+  std::string reason;                // kFailing, kFailed, kCancelling: for people
+  int64_t wall_us = 0;               // for people
   bool operator==(const LogEntry&) const = default;
 };
 std::string EncodeLogEntry(const LogEntry& entry);

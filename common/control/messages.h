@@ -155,9 +155,9 @@ struct StartTasksRequest {
   CoordinatorNumber coordinator;
   JobId job;
   Generation generation;
-  std::string job_directory;  // absolute
-  std::string library_path;   // absolute; "" if none
-  JobGraph graph;             // validated, complete
+  std::string job_directory;                // absolute
+  std::string library_path;                 // absolute; "" if none
+  JobGraph graph;                           // validated, complete
   std::vector<TaskAssignment> assignments;  // of all tasks of the job
   std::vector<WorkerAddress> workers;
   // The checkpoint to restore; checkpoint 0: start fresh.
@@ -214,8 +214,9 @@ bool IsEnded(JobState state);               // CANCELED, FINISHED, FAILED
 struct SubmitRequest {
   JobId job;  // made by the client
   JobGraph graph;
-  std::string library;      // bytes of the job library, "" if none
-  std::string restore_from; // directory of a checkpoint (chk-…) to start from, absolute; "" if none
+  std::string library;  // bytes of the job library, "" if none
+  std::string
+      restore_from;  // directory of a checkpoint (chk-…) to start from, absolute; "" if none
   std::string client_directory;  // where relative paths of the graph start, absolute
 };
 struct SubmitResponse {
@@ -265,13 +266,13 @@ struct JobStatus {
   int64_t restarts = 0;
   int parallelism = 1;
   int64_t start_wall_us = 0;
-  int64_t end_wall_us = 0;  // 0: live
-  std::string waiting_for;  // "2 slots, 1 free", "worker-1 to publish …", "" when nothing
+  int64_t end_wall_us = 0;         // 0: live
+  std::string waiting_for;         // "2 slots, 1 free", "worker-1 to publish …", "" when nothing
   std::optional<Failure> failure;  // the last one, or why the job ended
   std::optional<CheckpointSummary> last_checkpoint;  // completed
   int64_t checkpoints_completed = 0;
-  int64_t records_in = 0;   // emitted by sources
-  int64_t records_out = 0;  // taken by sinks
+  int64_t records_in = 0;           // emitted by sources
+  int64_t records_out = 0;          // taken by sinks
   std::string retained_checkpoint;  // ended job: absolute directory of the one that was kept, or ""
   std::vector<VertexStatus> vertices;
 };

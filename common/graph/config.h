@@ -22,15 +22,15 @@ using ConfigMembers = std::vector<std::pair<std::string, ConfigValue>>;
 // A JSON value with integers kept apart from other numbers. Thread: immutable once shared.
 class ConfigValue {
  public:
-  ConfigValue() = default;                                               // null
-  ConfigValue(bool value) : value_(value) {}                             // NOLINT
-  ConfigValue(int value) : value_(int64_t{value}) {}                     // NOLINT
-  ConfigValue(int64_t value) : value_(value) {}                          // NOLINT
-  ConfigValue(double value) : value_(value) {}                           // NOLINT
-  ConfigValue(const char* value) : value_(std::string(value)) {}         // NOLINT
-  ConfigValue(std::string value) : value_(std::move(value)) {}           // NOLINT
-  ConfigValue(ConfigList value) : value_(std::move(value)) {}            // NOLINT
-  ConfigValue(ConfigMembers value) : value_(std::move(value)) {}         // NOLINT
+  ConfigValue() = default;                                        // null
+  ConfigValue(bool value) : value_(value) {}                      // NOLINT
+  ConfigValue(int value) : value_(int64_t{value}) {}              // NOLINT
+  ConfigValue(int64_t value) : value_(value) {}                   // NOLINT
+  ConfigValue(double value) : value_(value) {}                    // NOLINT
+  ConfigValue(const char* value) : value_(std::string(value)) {}  // NOLINT
+  ConfigValue(std::string value) : value_(std::move(value)) {}    // NOLINT
+  ConfigValue(ConfigList value) : value_(std::move(value)) {}     // NOLINT
+  ConfigValue(ConfigMembers value) : value_(std::move(value)) {}  // NOLINT
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   bool is_bool() const { return std::holds_alternative<bool>(value_); }

@@ -20,8 +20,8 @@ enum class Partitioning {
 std::string_view ToString(Partitioning partitioning);  // "FORWARD" …
 
 struct JobVertex {
-  std::string uid;      // unique in the job; derived ("<type>-<position>") if absent
-  std::string type;     // registered operator type
+  std::string uid;   // unique in the job; derived ("<type>-<position>") if absent
+  std::string type;  // registered operator type
   Config config;
   int parallelism = 0;      // 0: the job's
   int max_parallelism = 0;  // 0: the job's
@@ -33,8 +33,8 @@ struct JobVertex {
 struct JobEdge {
   std::string from;  // uid
   std::string to;    // uid
-  // Absent: HASH by its keys into a keyed vertex, REBALANCE into a `rebalance`, else FORWARD between
-  // equal parallelism and REBALANCE between others.
+  // Absent: HASH by its keys into a keyed vertex, REBALANCE into a `rebalance`, else FORWARD
+  // between equal parallelism and REBALANCE between others.
   std::optional<Partitioning> partitioning;
   std::vector<std::string> columns;  // HASH only: key columns of `from`'s output
   int input = 0;                     // input number at `to`
@@ -49,7 +49,8 @@ inline bool IsNameByte(char c) {
 }
 
 // What a user asks to run: vertices in the order they were written, edges, job options by name as
-// text. Plain data; Validate (validate.h) says whether it is a job. Thread: externally synchronised.
+// text. Plain data; Validate (validate.h) says whether it is a job. Thread: externally
+// synchronised.
 struct JobGraph {
   std::string name;
   std::map<std::string, std::string> options;

@@ -76,9 +76,8 @@ struct OperatorRegistration {
 }  // namespace internal
 
 // In a job library: makes `Class` the operator type `type`.
-#define WEIR_OPERATOR(type, Class)                                                     \
-  static const ::weir::internal::OperatorRegistration WEIR_CONCAT(weir_operator_,      \
-                                                                  __COUNTER__)(        \
+#define WEIR_OPERATOR(type, Class)                                                              \
+  static const ::weir::internal::OperatorRegistration WEIR_CONCAT(weir_operator_, __COUNTER__)( \
       type, [] { return std::unique_ptr<::weir::Operator>(std::make_unique<Class>()); });
 
 }  // namespace weir

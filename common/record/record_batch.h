@@ -41,7 +41,10 @@ class Column {
  public:
   Column() = default;
   Column(Type type, int64_t size, BufferPtr validity, BufferPtr data, BufferPtr offsets = nullptr)
-      : type_(type), size_(size), validity_(std::move(validity)), data_(std::move(data)),
+      : type_(type),
+        size_(size),
+        validity_(std::move(validity)),
+        data_(std::move(data)),
         offsets_(std::move(offsets)) {}
 
   Type type() const { return type_; }
@@ -53,7 +56,9 @@ class Column {
 
   // Raw values. REQUIRES: T has the width of the type (uint8_t, int32_t, int64_t, double).
   template <typename T>
-  const T* values() const { return reinterpret_cast<const T*>(data_->data()); }
+  const T* values() const {
+    return reinterpret_cast<const T*>(data_->data());
+  }
   bool Bool(int64_t row) const { return values<uint8_t>()[row] != 0; }
   int32_t Int32(int64_t row) const { return values<int32_t>()[row]; }
   // INT64 and TIMESTAMP.

@@ -12,11 +12,11 @@ namespace weir {
 
 // The numbers are on disk and on the wire.
 enum class Type : uint8_t {
-  kBool = 1,       // one byte a value in memory, 0 or 1
+  kBool = 1,  // one byte a value in memory, 0 or 1
   kInt32 = 2,
   kInt64 = 3,
   kFloat64 = 4,
-  kString = 5,     // valid UTF-8
+  kString = 5,  // valid UTF-8
   kBytes = 6,
   kTimestamp = 7,  // int64, microseconds since the Unix epoch, UTC
 };

@@ -42,7 +42,9 @@ struct CoPromise : CoPromiseBase {
   std::optional<T> value;
   Co<T> get_return_object();
   template <typename U>
-  void return_value(U&& result) { value.emplace(std::forward<U>(result)); }
+  void return_value(U&& result) {
+    value.emplace(std::forward<U>(result));
+  }
 };
 
 template <>

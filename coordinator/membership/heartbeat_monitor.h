@@ -12,8 +12,8 @@ namespace weir {
 // Which registered workers are alive, by their heartbeats. All times are monotonic microseconds.
 // Thread: confined to coord-loop.
 // Silence is held against a worker only while the coordinator listened: when TakeDead is called
-// late by more than half the timeout (the process was paused), everybody gets half the timeout to be
-// heard again.
+// late by more than half the timeout (the process was paused), everybody gets half the timeout to
+// be heard again.
 class HeartbeatMonitor {
  public:
   explicit HeartbeatMonitor(int64_t timeout_us) : timeout_us_(timeout_us) {}

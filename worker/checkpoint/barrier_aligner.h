@@ -16,9 +16,9 @@ namespace weir {
 class BarrierAligner {
  public:
   enum class Decision {
-    kIgnore,     // late, aborted or older than the alignment under way: as if it had not come
-    kAlign,      // the channel is blocked now; others are still to come
-    kSnapshot,   // the last barrier came: nothing is blocked any more, take the snapshot now
+    kIgnore,    // late, aborted or older than the alignment under way: as if it had not come
+    kAlign,     // the channel is blocked now; others are still to come
+    kSnapshot,  // the last barrier came: nothing is blocked any more, take the snapshot now
   };
 
   // REQUIRES: channels >= 1.
@@ -40,8 +40,8 @@ class BarrierAligner {
   std::vector<bool> blocked_;
   int blocked_count_ = 0;
   CheckpointId current_;
-  CheckpointId passed_;               // highest snapshotted, superseded or aborted in alignment
-  std::set<CheckpointId> aborted_;    // above passed_, not seen yet; bounded by kAbortedMax
+  CheckpointId passed_;             // highest snapshotted, superseded or aborted in alignment
+  std::set<CheckpointId> aborted_;  // above passed_, not seen yet; bounded by kAbortedMax
   static constexpr size_t kAbortedMax = 1024;
 };
 

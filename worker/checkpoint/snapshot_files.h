@@ -15,9 +15,9 @@ namespace weir {
 
 // What a snapshot froze: nothing in it changes any more.
 struct FrozenState {
-  std::vector<KeyGroupState> keyed;        // by key group
-  std::vector<SplitState> positions;       // of a source
-  bool has_positions = false;              // a source without splits still says so
+  std::vector<KeyGroupState> keyed;   // by key group
+  std::vector<SplitState> positions;  // of a source
+  bool has_positions = false;         // a source without splits still says so
 };
 
 // Positions as file contents: uint32 count, then split and position, each with a uint32 length in

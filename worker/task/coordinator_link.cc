@@ -80,8 +80,8 @@ Co<void> CoordinatorLink::Run() {
           });
       StatusOr<HeartbeatResponse> answer = co_await call;
       if (!answer.ok()) {
-        log::Warning("heartbeat failed coordinator=", address_, " error=",
-                     answer.status().message());
+        log::Warning("heartbeat failed coordinator=", address_,
+                     " error=", answer.status().message());
         registered = false;
         continue;
       }
@@ -125,8 +125,7 @@ Co<bool> CoordinatorLink::Join() {
   }
   Status refused;
   if (!best.empty()) {
-    StatusOr<std::string> nonce =
-        co_await ReadWhole(*environment_.files, hello.nonce_path, 4096);
+    StatusOr<std::string> nonce = co_await ReadWhole(*environment_.files, hello.nonce_path, 4096);
     RegisterRequest request;
     request.worker = options_.info;
     request.coordinator = hello.coordinator;

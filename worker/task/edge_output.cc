@@ -11,9 +11,13 @@ namespace weir {
 EdgeOutput::EdgeOutput(const ExecutionPlan::Edge& edge, SchemaPtr schema,
                        int receiver_max_parallelism, const JobOptions& options,
                        std::vector<ChannelSender*> senders)
-    : partitioning_(edge.partitioning), key_columns_(edge.key_columns), schema_(std::move(schema)),
-      max_parallelism_(receiver_max_parallelism), rows_max_(options.batch_rows_max),
-      bytes_max_(options.batch_bytes_max), senders_(std::move(senders)) {
+    : partitioning_(edge.partitioning),
+      key_columns_(edge.key_columns),
+      schema_(std::move(schema)),
+      max_parallelism_(receiver_max_parallelism),
+      rows_max_(options.batch_rows_max),
+      bytes_max_(options.batch_bytes_max),
+      senders_(std::move(senders)) {
   WEIR_CHECK(!senders_.empty());
   if (partitioning_ == Partitioning::kHash && senders_.size() > 1) {
     int parallelism = static_cast<int>(senders_.size());
@@ -88,10 +92,10 @@ Status EdgeOutput::EmitByKey(const RecordBatch& batch) {
     std::span<const int32_t> rows(rows_of_[i]);
     while (!rows.empty()) {
       BatchBuilder& builder = *builders_[i];
-      int64_t room = std::min(rows_max_ - builder.rows(),
-                              (bytes_max_ - builder.byte_size()) / row_bytes + 1);
-      size_t take = static_cast<size_t>(
-          std::clamp<int64_t>(room, 1, static_cast<int64_t>(rows.size())));
+      int64_t room =
+          std::min(rows_max_ - builder.rows(), (bytes_max_ - builder.byte_size()) / row_bytes + 1);
+      size_t take =
+          static_cast<size_t>(std::clamp<int64_t>(room, 1, static_cast<int64_t>(rows.size())));
       builder.AppendRows(batch, rows.subspan(0, take));
       held_rows_ += static_cast<int64_t>(take);
       rows = rows.subspan(take);

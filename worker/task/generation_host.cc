@@ -6,7 +6,6 @@
 #include "common/base/concat.h"
 #include "common/base/log.h"
 
-
 namespace weir {
 namespace {
 
@@ -51,7 +50,9 @@ class GenerationHost::Observer : public TaskObserver {
 
 GenerationHost::GenerationHost(WorkerEnvironment& environment, const Registry& registry,
                                WorkerName self, StartTasksRequest request, Reports reports)
-    : environment_(environment), registry_(&registry), self_(std::move(self)),
+    : environment_(environment),
+      registry_(&registry),
+      self_(std::move(self)),
       request_(std::move(request)),
       observer_(std::make_unique<Observer>(this, environment.executor)) {
   task_outbox_ = std::make_unique<Outbox<TaskReport>>(
@@ -119,9 +120,8 @@ Status GenerationHost::Start() {
       }
     }
   }
-  int64_t window_bytes =
-      std::clamp<int64_t>(kWindowBytesAll / std::max<int64_t>(1, wires.size()), kWindowBytesMin,
-                          kWindowBytesMax);
+  int64_t window_bytes = std::clamp<int64_t>(kWindowBytesAll / std::max<int64_t>(1, wires.size()),
+                                             kWindowBytesMin, kWindowBytesMax);
 
   DataPlane::Generation remote;
   remote.job = request_.job;
@@ -150,8 +150,7 @@ Status GenerationHost::Start() {
   } else {
     data_plane_started_ = true;
     DataPlane::Channels channels = environment_.data_plane->StartGeneration(
-        remote,
-        [observer] { observer->Mail([](GenerationHost& owner) { owner.OnConnected(); }); },
+        remote, [observer] { observer->Mail([](GenerationHost& owner) { owner.OnConnected(); }); },
         [observer](Status status) {
           observer->Mail([status](GenerationHost& owner) { owner.OnBroken(status); });
         });
@@ -187,9 +186,9 @@ Status GenerationHost::Start() {
           auto found = senders.find({e, subtask, target});
           if (found != senders.end()) to.push_back(found->second);
         }
-        outputs.push_back(std::make_unique<EdgeOutput>(
-            edge, std::make_shared<const Schema>(*last.output_schema), receiver.max_parallelism,
-            *options_, std::move(to)));
+        outputs.push_back(
+            std::make_unique<EdgeOutput>(edge, std::make_shared<const Schema>(*last.output_schema),
+                                         receiver.max_parallelism, *options_, std::move(to)));
       }
       TaskDescription description;
       description.job = request_.job;

@@ -23,11 +23,16 @@ thread_local const Task* stepping = nullptr;
 
 std::string_view ToString(BlockingReason reason) {
   switch (reason) {
-    case BlockingReason::kNone: return "";
-    case BlockingReason::kStarting: return "restoring state";
-    case BlockingReason::kCredit: return "credit of a receiver";
-    case BlockingReason::kSink: return "sink";
-    case BlockingReason::kFinishing: return "last checkpoint";
+    case BlockingReason::kNone:
+      return "";
+    case BlockingReason::kStarting:
+      return "restoring state";
+    case BlockingReason::kCredit:
+      return "credit of a receiver";
+    case BlockingReason::kSink:
+      return "sink";
+    case BlockingReason::kFinishing:
+      return "last checkpoint";
   }
   return "";
 }
@@ -45,10 +50,12 @@ struct Task::PendingSnapshot {
 };
 
 Task::Task(TaskDescription description, TaskEnvironment environment, TaskObserver& observer,
-           std::vector<InputGate::Channel> inputs,
-           std::vector<std::unique_ptr<EdgeOutput>> outputs)
-    : description_(std::move(description)), environment_(std::move(environment)),
-      observer_(observer), outputs_(std::move(outputs)), random_(environment_.seed),
+           std::vector<InputGate::Channel> inputs, std::vector<std::unique_ptr<EdgeOutput>> outputs)
+    : description_(std::move(description)),
+      environment_(std::move(environment)),
+      observer_(observer),
+      outputs_(std::move(outputs)),
+      random_(environment_.seed),
       flows_(std::make_unique<CoScope>()) {
   files_ = environment_.make_files(*this);
   const JobGraph& graph = *description_.graph;
@@ -139,9 +146,9 @@ StepResult Task::Step() {
   }
   Account(result.kind == StepResult::Kind::kProgress ? result : last_result_);
   last_result_ = result;
-  blocked_on_.store(result.kind == StepResult::Kind::kBlocked ? result.reason
-                                                              : BlockingReason::kNone,
-                    std::memory_order_relaxed);
+  blocked_on_.store(
+      result.kind == StepResult::Kind::kBlocked ? result.reason : BlockingReason::kNone,
+      std::memory_order_relaxed);
   stepping = outer;
   return result;
 }
@@ -150,12 +157,12 @@ void Task::Account(StepResult result) {
   int64_t now_us = environment_.clock->MonotonicMicros();
   int64_t passed_us = now_us - accounted_until_us_;
   accounted_until_us_ = now_us;
-  std::atomic<int64_t>& counter = result.kind == StepResult::Kind::kProgress ? busy_us_
-                                  : result.kind == StepResult::Kind::kBlocked &&
-                                          (result.reason == BlockingReason::kCredit ||
-                                           result.reason == BlockingReason::kSink)
-                                      ? backpressured_us_
-                                      : idle_us_;
+  std::atomic<int64_t>& counter =
+      result.kind == StepResult::Kind::kProgress ? busy_us_
+      : result.kind == StepResult::Kind::kBlocked &&
+              (result.reason == BlockingReason::kCredit || result.reason == BlockingReason::kSink)
+          ? backpressured_us_
+          : idle_us_;
   counter.fetch_add(passed_us, std::memory_order_relaxed);
 }
 
@@ -496,9 +503,8 @@ Co<void> Task::StartFlow() {
 // Counts go on where the checkpoint left them: at another parallelism subtask 0 takes them all.
 void Task::RestoreCounts(Node& node) {
   const std::vector<OperatorSnapshot>& parts = description_.restore->snapshots;
-  int64_t of_operator = std::count_if(parts.begin(), parts.end(), [&](const auto& part) {
-    return part.uid == node.vertex.uid;
-  });
+  int64_t of_operator = std::count_if(
+      parts.begin(), parts.end(), [&](const auto& part) { return part.uid == node.vertex.uid; });
   bool same_parallelism = of_operator == node.parallelism;
   for (const OperatorSnapshot& part : parts) {
     if (part.uid != node.vertex.uid) continue;
@@ -516,8 +522,7 @@ Co<Status> Task::RestoreNode(Node& node) {
   bool keyed = false;
   for (const std::vector<int>& columns : node.key_columns) keyed = keyed || !columns.empty();
   if (keyed) {
-    KeyGroupRange range =
-        KeyGroupsOf(description_.subtask, node.max_parallelism, node.parallelism);
+    KeyGroupRange range = KeyGroupsOf(description_.subtask, node.max_parallelism, node.parallelism);
     StatusOr<std::unique_ptr<StateBackend>> made =
         MakeStateBackend(description_.options->state_backend, range, node.max_parallelism);
     if (!made.ok()) co_return made.status();

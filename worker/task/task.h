@@ -28,10 +28,10 @@ namespace weir {
 // Why a task that has something to do does not go on.
 enum class BlockingReason {
   kNone,
-  kStarting,    // restoring state or opening operators
-  kCredit,      // a receiver has to take rows first
-  kSink,        // the sink has too much in flight
-  kFinishing,   // input ended; waits for the last checkpoint and its commit
+  kStarting,   // restoring state or opening operators
+  kCredit,     // a receiver has to take rows first
+  kSink,       // the sink has too much in flight
+  kFinishing,  // input ended; waits for the last checkpoint and its commit
 };
 std::string_view ToString(BlockingReason reason);
 
@@ -53,10 +53,10 @@ class TaskObserver {
 // What a task needs from its surroundings. All of it outlives the task.
 struct TaskEnvironment {
   std::function<std::unique_ptr<FileSystem>(Executor& owner)> make_files;
-  std::unique_ptr<Timers> timers;   // of the thread that steps the task
+  std::unique_ptr<Timers> timers;  // of the thread that steps the task
   const Clock* clock = nullptr;
-  uint64_t seed = 0;                // for unique names
-  std::function<void()> wake;       // thread-safe: the task wants to be stepped
+  uint64_t seed = 0;           // for unique names
+  std::function<void()> wake;  // thread-safe: the task wants to be stepped
   const Registry* registry = nullptr;
 };
 
@@ -66,7 +66,7 @@ struct TaskDescription {
   Generation generation;
   std::string job_directory;
   std::string restore_directory;
-  int task = 0;     // index into plan.tasks
+  int task = 0;  // index into plan.tasks
   int subtask = 0;
   std::shared_ptr<const JobGraph> graph;
   std::shared_ptr<const ExecutionPlan> plan;
@@ -150,12 +150,12 @@ class Task : public Executor {
 
   enum class State { kCreated, kStarting, kRunning, kEndedInput, kFailed, kDone };
   State state_ = State::kCreated;
-  bool source_ready_ = true;   // Poll may be called
-  Status error_;               // first error inside the chain, until Step reports it
+  bool source_ready_ = true;  // Poll may be called
+  Status error_;              // first error inside the chain, until Step reports it
   std::string error_uid_;
-  CheckpointId last_barrier_;  // highest injected (sources)
+  CheckpointId last_barrier_;                // highest injected (sources)
   std::vector<CheckpointId> aborted_early_;  // sources: aborts that came before their trigger
-  int64_t held_since_us_ = 0;  // outputs hold rows back since; 0: they do not
+  int64_t held_since_us_ = 0;                // outputs hold rows back since; 0: they do not
   int64_t alignment_start_us_ = 0;
   int64_t first_barrier_wall_us_ = 0;
 

@@ -44,9 +44,7 @@ void Task::Context::Wake() {
 }
 
 int Task::Context::inputs() const { return static_cast<int>(node_.input_schemas.size()); }
-const SchemaPtr& Task::Context::input_schema(int input) const {
-  return node_.input_schemas[input];
-}
+const SchemaPtr& Task::Context::input_schema(int input) const { return node_.input_schemas[input]; }
 const std::vector<int>& Task::Context::key_columns(int input) const {
   return node_.key_columns[input];
 }

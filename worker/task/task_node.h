@@ -72,8 +72,11 @@ class Task::Context : public KeyedOperatorContext, public SourceContext, public 
 class Task::Node {
  public:
   Node(Task& task, size_t index, const JobVertex& vertex, int parallelism, int max_parallelism)
-      : vertex(vertex), parallelism(parallelism), max_parallelism(max_parallelism),
-        context(task, *this), output(task, index) {}
+      : vertex(vertex),
+        parallelism(parallelism),
+        max_parallelism(max_parallelism),
+        context(task, *this),
+        output(task, index) {}
 
   bool keyed() const { return state != nullptr; }
 

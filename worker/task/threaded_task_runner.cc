@@ -17,8 +17,8 @@ namespace weir {
 
 // One thread. Commands (add, remove) come through a queue; a task's wake sets its flag and rouses
 // the thread if it sleeps.
-// Lost wake-ups: a flag is set before the thread's `sleeping` is looked at, and the thread says that
-// it sleeps before it looks at the flags once more; both are sequentially consistent.
+// Lost wake-ups: a flag is set before the thread's `sleeping` is looked at, and the thread says
+// that it sleeps before it looks at the flags once more; both are sequentially consistent.
 class ThreadedTaskRunner::TaskThread {
  public:
   // What outlives a task for the sake of late wakers.
@@ -200,15 +200,15 @@ class ThreadedTaskRunner::TaskThread {
 
   const std::string name_;
   SystemClock clock_;
-  std::vector<Slot> slots_;  // thread's own
+  std::vector<Slot> slots_;                                              // thread's own
   std::map<std::pair<int64_t, TimerId>, std::function<void()>> timers_;  // thread's own
   TimerId next_timer_ = 1;
   bool stopping_ = false;  // thread's own
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::function<void()>> commands_;          // guarded by mutex_
-  std::map<uint64_t, std::shared_ptr<Flag>> flags_;     // guarded by mutex_
+  std::deque<std::function<void()>> commands_;       // guarded by mutex_
+  std::map<uint64_t, std::shared_ptr<Flag>> flags_;  // guarded by mutex_
   std::atomic<bool> has_commands_{false};
   std::atomic<bool> sleeping_{false};
   std::thread thread_;
@@ -232,9 +232,9 @@ void ThreadedTaskRunner::Stop() {
 
 TaskRunner::Seat ThreadedTaskRunner::MakeSeat() {
   std::lock_guard lock(mutex_);
-  size_t index = static_cast<size_t>(
-      std::min_element(seats_of_thread_.begin(), seats_of_thread_.end()) -
-      seats_of_thread_.begin());
+  size_t index =
+      static_cast<size_t>(std::min_element(seats_of_thread_.begin(), seats_of_thread_.end()) -
+                          seats_of_thread_.begin());
   ++seats_of_thread_[index];
   Seat seat;
   seat.id = next_seat_++;

@@ -47,8 +47,8 @@ struct WorkerEnvironment {
 };
 
 struct WorkerOptions {
-  WorkerInfo info;                         // as registered
-  std::vector<std::string> coordinators;   // host:port, in order of preference
+  WorkerInfo info;                              // as registered
+  std::vector<std::string> coordinators;        // host:port, in order of preference
   int64_t coordinator_timeout_us = 60'000'000;  // without a coordinator for so long: tasks end
 };
 

@@ -86,8 +86,8 @@ StatusOr<GenerationHost*> WorkerNode::Current(const JobId& job, Generation gener
   auto it = hosted_.find(job);
   if (it == hosted_.end() || it->second.generation != generation || it->second.ending ||
       it->second.host == nullptr) {
-    return StaleError(Concat("worker ", options_.info.name, " does not run generation ",
-                             generation, " of job ", job));
+    return StaleError(Concat("worker ", options_.info.name, " does not run generation ", generation,
+                             " of job ", job));
   }
   return it->second.host.get();
 }
@@ -140,8 +140,8 @@ void WorkerNode::StartTasks(StartTasksRequest request, Done done) {
     return;
   }
   if (request.coordinator < link_->number()) {
-    done(StaleError(Concat("coordinator ", request.coordinator, " has been succeeded by ",
-                           link_->number())));
+    done(StaleError(
+        Concat("coordinator ", request.coordinator, " has been succeeded by ", link_->number())));
     return;
   }
   link_->HeardOf(request.coordinator);
@@ -190,15 +190,18 @@ void WorkerNode::StartNow(StartTasksRequest request, Done done) {
   CoordinatorGateway* gateway = environment_.coordinators;
   auto unreachable = [] { return UnavailableError("no coordinator"); };
   reports.tasks = [this, gateway, unreachable](ReportTasksRequest message, Done answer) {
-    if (link_->address().empty()) return environment_.executor->Post([=] { answer(unreachable()); });
+    if (link_->address().empty())
+      return environment_.executor->Post([=] { answer(unreachable()); });
     gateway->ReportTasks(link_->address(), std::move(message), std::move(answer));
   };
   reports.acks = [this, gateway, unreachable](AcknowledgeRequest message, Done answer) {
-    if (link_->address().empty()) return environment_.executor->Post([=] { answer(unreachable()); });
+    if (link_->address().empty())
+      return environment_.executor->Post([=] { answer(unreachable()); });
     gateway->Acknowledge(link_->address(), std::move(message), std::move(answer));
   };
   reports.published = [this, gateway, unreachable](ReportPublishedRequest message, Done answer) {
-    if (link_->address().empty()) return environment_.executor->Post([=] { answer(unreachable()); });
+    if (link_->address().empty())
+      return environment_.executor->Post([=] { answer(unreachable()); });
     gateway->ReportPublished(link_->address(), std::move(message), std::move(answer));
   };
   reports.stale = [this, job, generation] {
@@ -240,8 +243,8 @@ void WorkerNode::EndTasks(EndTasksRequest request, Done done) {
 
 void WorkerNode::Settle(SettleRequest request, Done done) {
   if (request.coordinator < link_->number()) {
-    done(StaleError(Concat("coordinator ", request.coordinator, " has been succeeded by ",
-                           link_->number())));
+    done(StaleError(
+        Concat("coordinator ", request.coordinator, " has been succeeded by ", link_->number())));
     return;
   }
   link_->HeardOf(request.coordinator);

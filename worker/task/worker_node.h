@@ -61,8 +61,8 @@ class WorkerNode : public WorkerHandler {
   WorkerOptions options_;
   WorkerEnvironment environment_;
   std::map<JobId, Hosted> hosted_;
-  std::map<JobId, Generation> ended_;    // highest generation ended here
-  std::deque<JobId> ended_order_;        // oldest first, bounds ended_
+  std::map<JobId, Generation> ended_;  // highest generation ended here
+  std::deque<JobId> ended_order_;      // oldest first, bounds ended_
   std::unique_ptr<CoordinatorLink> link_;
   CoScope flows_;
   bool stopping_ = false;

@@ -161,7 +161,8 @@ TEST(ClaimFile, AnErrorOfTheTakenNameIsToldFromAnUnknownOutcome) {
   });
   EXPECT_EQ(RunFlow(executor, ClaimFile(files, "/d/n", "c", "u")).code(), StatusCode::kUnavailable);
   files.set_after(nullptr);
-  EXPECT_EQ(RunFlow(executor, ClaimFile(files, "/d/n", "c", "u")).code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(RunFlow(executor, ClaimFile(files, "/d/n", "c", "u")).code(),
+            StatusCode::kAlreadyExists);
   EXPECT_THAT(files.Files(), ElementsAre("/d/n"));
 }
 

@@ -21,8 +21,8 @@ class SnapshotFiles : public testing::Test {
     std::optional<StatusOr<std::vector<StateHandle>>> result;
     auto flow = [](FileSystem& files, FrozenState state,
                    std::optional<StatusOr<std::vector<StateHandle>>>* result) -> Co<void> {
-      result->emplace(co_await WriteStateFiles(files, "/job", "chk-3.2", "count", 1, "u7",
-                                               std::move(state)));
+      result->emplace(
+          co_await WriteStateFiles(files, "/job", "chk-3.2", "count", 1, "u7", std::move(state)));
     };
     scope_.Spawn(flow(files_, std::move(state), &result));
     executor_.RunAll();
@@ -45,7 +45,8 @@ class SnapshotFiles : public testing::Test {
 };
 
 TEST_F(SnapshotFiles, PositionsReadBackAsWritten) {
-  std::vector<SplitState> positions = {{"/in/part-0.csv", "17"}, {"", ""}, {"b", std::string(3, 0)}};
+  std::vector<SplitState> positions = {
+      {"/in/part-0.csv", "17"}, {"", ""}, {"b", std::string(3, 0)}};
   StatusOr<std::vector<SplitState>> read = DecodePositions(EncodePositions(positions));
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(*read, positions);
@@ -65,8 +66,8 @@ TEST_F(SnapshotFiles, KeyGroupsLieWhereTheirSlicesSay) {
   const StateHandle& handle = (*handles)[0];
   EXPECT_EQ(handle.path, "chk-3.2/count-1-u7-keyed");
   EXPECT_EQ(handle.length, 3 + (5 << 20) + 2);
-  EXPECT_EQ(handle.slices, (std::vector<KeyGroupSlice>{
-                               {4, 0, 3}, {9, 3, 5 << 20}, {10, 3 + (5 << 20), 2}}));
+  EXPECT_EQ(handle.slices,
+            (std::vector<KeyGroupSlice>{{4, 0, 3}, {9, 3, 5 << 20}, {10, 3 + (5 << 20), 2}}));
   StatusOr<std::string> bytes = Read(handle);
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   EXPECT_EQ(bytes->substr(0, 4), "abcz");

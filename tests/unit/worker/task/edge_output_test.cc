@@ -15,8 +15,7 @@ namespace weir {
 namespace {
 
 SchemaPtr MakeSchema() {
-  return std::make_shared<const Schema>(
-      Schema({{"key", Type::kInt64}, {"text", Type::kString}}));
+  return std::make_shared<const Schema>(Schema({{"key", Type::kInt64}, {"text", Type::kString}}));
 }
 
 RecordBatchPtr MakeBatch(const SchemaPtr& schema, int64_t first, int64_t count,

@@ -115,10 +115,8 @@ class TaskTest : public testing::Test, public TaskObserver {
   static void SetUpTestSuite() {
     Registry::Global().AddSource("test.source", [] { return std::make_unique<CountingSource>(); });
     Registry::Global().AddOperator("test.sum", [] { return std::make_unique<RunningSum>(); });
-    Registry::Global().AddSink(
-        "test.sink", {[] { return std::make_unique<TracingSink>(); }, [] {
-                        return std::unique_ptr<Committer>();
-                      }});
+    Registry::Global().AddSink("test.sink", {[] { return std::make_unique<TracingSink>(); },
+                                             [] { return std::unique_ptr<Committer>(); }});
   }
   void SetUp() override {
     trace = &trace_;

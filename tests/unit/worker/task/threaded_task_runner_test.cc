@@ -47,7 +47,8 @@ class Summing : public Sink {
     for (int64_t i = 0; i < batch.rows(); ++i) sum += batch.column(0).Int64(i);
     return {};
   }
-  void Prepare(CheckpointId, std::function<void(StatusOr<std::vector<Committable>>)> done) override {
+  void Prepare(CheckpointId,
+               std::function<void(StatusOr<std::vector<Committable>>)> done) override {
     done(std::vector<Committable>{});
   }
   void Publish(CheckpointId, std::function<void(Status)> done) override { done(Status()); }
