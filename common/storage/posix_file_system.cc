@@ -112,11 +112,13 @@ StatusOr<std::vector<FileInfo>> ListNames(const std::string& path) {
       break;
     }
     info.is_directory = S_ISDIR(own.st_mode);
-    if (S_ISREG(own.st_mode)) {
+    info.is_regular = S_ISREG(own.st_mode);
+    if (info.is_regular) {
       info.size = own.st_size;
     } else if (S_ISLNK(own.st_mode) &&
                ::fstatat(::dirfd(directory), entry->d_name, &target, 0) == 0 &&
                S_ISREG(target.st_mode)) {
+      info.is_regular = true;
       info.size = target.st_size;
     }
     names.push_back(std::move(info));
@@ -175,6 +177,7 @@ void PosixFileSystem::Submit(std::function<void(T)> done, std::function<T()> job
   requests_->callbacks.emplace(number, std::move(done));
   pool_.Post([answers = answers_, number, job = std::move(job),
               requests = std::weak_ptr<Requests>(requests_)]() mutable {
+    if (requests.expired()) return;
     answers->Post([number, requests = std::move(requests), result = job()]() mutable {
       std::shared_ptr<Requests> live = requests.lock();
       if (live == nullptr) return;
@@ -258,7 +261,8 @@ void PosixFileSystem::Stat(std::string path, DoneWith<FileInfo> done) {
     bool is_directory = S_ISDIR(info.st_mode);
     return FileInfo{.name = path.substr(path.rfind('/') + 1),
                     .is_directory = is_directory,
-                    .size = is_directory ? 0 : info.st_size};
+                    .size = is_directory ? 0 : info.st_size,
+                    .is_regular = S_ISREG(info.st_mode)};
   });
 }
 

@@ -19,8 +19,8 @@ namespace weir {
 // a file, so that nobody who walks a tree to remove it leaves the tree.
 //
 // Lifetime: `owner` and `pool` outlive this; `owner` may go right after it, whatever is under way.
-// Destroying it drops every callback unrun; what is under way on a pool thread is still carried
-// out. Thread: confined to `owner`.
+// Destroying it drops every callback unrun; requests that no pool thread has begun are dropped, the
+// others still carried out. Thread: confined to `owner`.
 class PosixFileSystem : public FileSystem {
  public:
   PosixFileSystem(Executor& owner, IoPool& pool);
