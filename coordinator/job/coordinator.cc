@@ -282,6 +282,13 @@ void Coordinator::Heartbeat(HeartbeatRequest request, DoneWith<HeartbeatResponse
           response.end.emplace_back(hosted.job, hosted.generation);
         }
       }
+      for (const auto& [id, job] : jobs_) {
+        bool hosts = std::any_of(
+            request.hosted.begin(), request.hosted.end(), [&](const HostedGeneration& hosted) {
+              return hosted.job == id && hosted.generation == job->generation();
+            });
+        job->OnHeartbeat(request.name, hosts);
+      }
     }
     done(std::move(response));
   });
@@ -483,7 +490,11 @@ Co<StatusOr<bool>> Coordinator::CheckOnWorker(JobId id, std::string staged, JobG
                  last.message());
   }
   if (last.ok()) co_return false;
-  co_return UnavailableError(Concat("no worker could check the job: ", last.message()));
+  std::string message = Concat("no worker could check the job: ", last.message());
+  // What storage said is about the job; a worker that did not answer is not.
+  bool answered = last.code() != StatusCode::kUnavailable;
+  co_return answered ? FailedPreconditionError(std::move(message))
+                     : UnavailableError(std::move(message));
 }
 
 // --- Jobs ----------------------------------------------------------------------------------------

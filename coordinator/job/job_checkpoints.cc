@@ -184,7 +184,10 @@ Co<void> JobMaster::TriggerAt(WorkerName name, TriggerRequest request) {
     if (status.ok()) co_return;
     log::Warning(Tag(), " checkpoint=", request.checkpoint, " cannot be triggered on worker ", name,
                  ": ", status.message());
-    if (status.code() == StatusCode::kStale) co_return;  // its tasks have ended: it will say so
+    if (status.code() == StatusCode::kStale) {
+      EndRunOf(name);
+      co_return;
+    }
     co_await Sleep(environment_.timers, kRetryUs);
   }
 }

@@ -373,6 +373,23 @@ bool JobMaster::OnHosted(const WorkerName& worker, const HostedGeneration& hoste
   return ended();
 }
 
+void JobMaster::OnHeartbeat(const WorkerName& worker, bool hosts_present_generation) {
+  if (!run_.live || !run_.all_running || !run_.workers.contains(worker)) return;
+  if (hosts_present_generation) {
+    run_.missed.erase(worker);
+  } else if (++run_.missed[worker] >= 2) {
+    EndRunOf(worker);
+  }
+}
+
+// The worker has ended its tasks by itself: it had no coordinator for too long.
+void JobMaster::EndRunOf(const WorkerName& worker) {
+  Outcome outcome;
+  outcome.error = UnavailableError(Concat("worker ", worker, " no longer runs its tasks"));
+  outcome.worker = worker.value();
+  EndRun(std::move(outcome));
+}
+
 void JobMaster::Cancel(bool force, DoneWith<std::vector<std::string>> done) {
   if (ended()) {
     done(FailedPreconditionError(

@@ -82,6 +82,9 @@ class JobMaster {
   Status OnPublished(const ReportPublishedRequest& request);
   // True: the worker must end that generation.
   bool OnHosted(const WorkerName& worker, const HostedGeneration& hosted);
+  // Ends the present generation when a heartbeat of one of its workers no longer names it, for the
+  // second time in a row: the first may have crossed the start of the tasks.
+  void OnHeartbeat(const WorkerName& worker, bool hosts_present_generation);
   void OnWorkerLost(const WorkerInfo& worker, const std::string& reason);
 
   // From clients.
@@ -122,6 +125,7 @@ class JobMaster {
     bool sources_ended = false;
     std::vector<TaskAssignment> assignments;
     std::set<WorkerName> workers;
+    std::map<WorkerName, int> missed;  // heartbeats in a row without this generation
     std::map<std::pair<int, int>, TaskEntry> tasks;
     std::map<std::pair<std::string, int>, SubtaskEntry> subtasks;
     std::map<CheckpointId, bool> triggered;  // in progress
@@ -147,6 +151,7 @@ class JobMaster {
   void Halt(const Status& reason);
   void Wake();
   void EndRun(Outcome outcome);
+  void EndRunOf(const WorkerName& worker);
   void StopRun();
   void EnterState(JobState state);
   void RememberFailure(const Outcome& outcome);

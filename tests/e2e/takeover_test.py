@@ -92,6 +92,26 @@ for point, count in POINTS.items():
 
 
 class QuickRestart(unittest.TestCase):
+    def test_workers_that_gave_up_on_a_paused_coordinator_are_noticed_when_it_comes_back(self):
+        for interval in ("100ms", "off"):  # noticed by a trigger, or by heartbeats alone
+            with self.subTest(interval=interval), Cluster() as cluster:
+                cluster.start_coordinator()
+                for _ in range(2):
+                    cluster.start_worker(flags=["--coordinator-timeout", "2s"])
+                cluster.wait_for_workers(2)
+                output = cluster.folder / "out"
+                job = cluster.submit(flights_job(output, rate=9000, interval=interval,
+                                                 parallelism=4))
+                cluster.wait_for_state(job, "RUNNING")
+                cluster.coordinators[0].pause()
+                for worker in cluster.workers:
+                    wait_for("the worker to give up", lambda worker=worker:
+                             "no coordinator for too long" in worker.log_text())
+                cluster.coordinators[0].resume()
+                cluster.finish(job)
+                self.assertGreaterEqual(cluster.status(job)["restarts"], 1)
+                self.assertEqual(check_flights(output), FLIGHTS_ROWS)
+
     def test_live_jobs_are_taken_up_and_no_ended_one(self):
         with Cluster(2, slots=6) as cluster:
             folder = cluster.folder
