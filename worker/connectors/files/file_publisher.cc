@@ -43,7 +43,8 @@ Status WrongLength(const SinkDirectory& directory, const std::string& name, int6
 }
 
 // One part. `renamed` counts the renames of the call.
-Co<Status> PublishPart(FileSystem& files, SinkDirectory directory, FilePart part, int* renamed) {
+Co<Status> PublishPart(FileSystem& files, SinkDirectory directory, FilePart part, bool may_be_taken,
+                       int* renamed) {
   std::string pending_path = JoinPath(directory.path, part.pending_name);
   std::string final_path = JoinPath(directory.path, part.final_name);
   // A part only ever goes from pending to final, so the order of looking tells a rename by somebody
@@ -80,6 +81,11 @@ Co<Status> PublishPart(FileSystem& files, SinkDirectory directory, FilePart part
     }
   }
   if (published->has_value()) co_return Status();
+  if (!may_be_taken) {
+    co_return FailedPreconditionError(
+        Concat("files.sink '", directory.uid, "': ", pending_path,
+               " is lost: somebody removed it before it was published as ", part.final_name));
+  }
   Status mark = co_await CheckMark(files, directory);
   if (mark.code() != StatusCode::kNotFound) co_return mark;
   co_return FailedPreconditionError(Concat(
@@ -105,11 +111,12 @@ Co<Status> MarkDirectory(FileSystem& files, SinkDirectory directory, HiddenName 
   co_return co_await SyncDirectory(files, directory.path);
 }
 
-Co<Status> PublishParts(FileSystem& files, SinkDirectory directory, std::vector<FilePart> parts) {
+Co<Status> PublishParts(FileSystem& files, SinkDirectory directory, std::vector<FilePart> parts,
+                        bool may_be_taken) {
   if (parts.empty()) co_return Status();
   int renamed = 0;
   for (const FilePart& part : parts) {
-    Status status = co_await PublishPart(files, directory, part, &renamed);
+    Status status = co_await PublishPart(files, directory, part, may_be_taken, &renamed);
     if (!status.ok()) co_return status;
   }
   KillPoint("sink.before_sync");

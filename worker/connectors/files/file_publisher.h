@@ -28,11 +28,14 @@ Co<Status> MarkDirectory(FileSystem& files, SinkDirectory directory, HiddenName 
 //   final there, pending gone      published; another length than the part's: error
 //   final absent, pending there    renamed; another length than the part's: error
 //   both there                     error: the final name is taken by a file that is not ours
-//   both gone                      published and taken away by the consumer, if the directory
-//                                  bears the mark; else error
+//   both gone                      published and taken away by the consumer, if that may be
+//                                  (`may_be_taken`) and the directory bears the mark; else error
 // Errors of the file system may heal (retryable); those that tell of wrong files never do.
 // Crash: any number of the parts has its final name, durable or not; each has one of its names.
 // Kill points: sink.before_rename (the first of a call), sink.between_renames, sink.before_sync.
-Co<Status> PublishParts(FileSystem& files, SinkDirectory directory, std::vector<FilePart> parts);
+// `may_be_taken`: somebody may have published them before; false for the first try of the task that
+// sealed them.
+Co<Status> PublishParts(FileSystem& files, SinkDirectory directory, std::vector<FilePart> parts,
+                        bool may_be_taken);
 
 }  // namespace weir

@@ -61,7 +61,7 @@ Co<void> FilesCommitter::CommitParts(std::vector<FilePart> parts,
                                      std::function<void(Status)> done) {
   int64_t retry_us = kRetryFirstMicros;
   while (true) {
-    Status status = co_await PublishParts(context_->files(), directory_, parts);
+    Status status = co_await PublishParts(context_->files(), directory_, parts, true);
     if (!status.retryable() || retry_us > kRetryMaxMicros) {
       Answer(std::move(done), status);
       co_return;

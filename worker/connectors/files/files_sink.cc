@@ -236,10 +236,13 @@ Co<void> FilesSink::PublishInOrder() {
   while (!publish_requests_.empty()) {
     // One request after the other: a doubled or late one is answered when its parts are out.
     std::vector<FilePart> parts;
+    bool tried = false;
     for (const PartPtr& part : publish_requests_.front().parts) {
-      if (!part->published) parts.push_back(part->file);
+      if (part->published) continue;
+      parts.push_back(part->file);
+      tried = std::exchange(part->publish_tried, true) || tried;
     }
-    Status status = co_await PublishParts(context_->files(), directory_, std::move(parts));
+    Status status = co_await PublishParts(context_->files(), directory_, std::move(parts), tried);
     if (closed()) co_return;
     if (status.retryable()) {
       log::Warning("files.sink '", context_->uid(), "' cannot publish yet: ", status.message(),

@@ -45,8 +45,9 @@ class FilesSink : public Sink {
     bool complete = false;           // no more chunks will come
     bool durable = false;            // all bytes, the name not
     bool publish_asked = false;      // its checkpoint completed
-    bool published = false;          // durably
-    CoSignal changed;                // chunks, complete, durable
+    bool publish_tried = false;
+    bool published = false;  // durably
+    CoSignal changed;        // chunks, complete, durable
   };
   using PartPtr = std::shared_ptr<Part>;
   struct PublishRequest {

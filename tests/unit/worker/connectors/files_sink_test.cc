@@ -129,6 +129,18 @@ TEST_F(FilesSinkTest, AConsumerMayTakePublishedFilesAsLongAsTheMarkIsThere) {
   EXPECT_FALSE(status.retryable());
 }
 
+// Nobody else can have published what this very task sealed and never tried to publish.
+TEST_F(FilesSinkTest, APendingFileThatVanishedBeforeItWasEverPublishedIsAnErrorDespiteTheMark) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(sink_.Write(Row(1, "x")).ok());
+  Prepare(17);
+  Remove(kPending);
+  Status status = Publish(17);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr(kPending), HasSubstr("is lost")));
+  EXPECT_FALSE(status.retryable());
+  EXPECT_FALSE(context_.failed_.ok());
+}
+
 TEST_F(FilesSinkTest, APendingFileOfAnotherLengthIsNotPublished) {
   ASSERT_TRUE(Open().ok());
   ASSERT_TRUE(sink_.Write(Row(1, "x")).ok());
