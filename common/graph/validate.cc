@@ -14,15 +14,16 @@ constexpr size_t kEdgesMax = 10'000;
 
 // Names end up in file names.
 bool IsName(std::string_view name) {
-  return !name.empty() && name.size() <= kNameMax &&
+  return !name.empty() && name.size() <= kNameMax && name[0] != '.' && name[0] != '-' &&
          std::all_of(name.begin(), name.end(), IsNameByte);
 }
 
 Status CheckName(std::string_view what, const std::string& name) {
-  if (IsName(name) && name != "." && name != "..") return {};
-  return InvalidArgumentError(
-      Concat(what, " '", ConfigValue(name).Shown(),
-             "' is no name: expected 1 to 64 letters, digits, '-', '_', '.'"));
+  if (IsName(name)) return {};
+  return InvalidArgumentError(Concat(
+      what, " '", ConfigValue(name).Shown(),
+      "' is no name: expected 1 to 64 letters, digits, '-', '_', '.', the first of them no '-' or "
+      "'.'"));
 }
 
 std::string Place(const JobVertex& vertex) { return Concat("vertex '", vertex.uid, "'"); }

@@ -13,7 +13,8 @@ namespace weir {
 struct FileInfo {
   std::string name;  // last component
   bool is_directory = false;
-  int64_t size = 0;  // bytes
+  int64_t size = 0;        // bytes
+  bool is_regular = true;  // or a link to a regular file; neither a pipe, device nor socket
 };
 
 // Primitives of a file system as requests: each call returns at once and its outcome comes back as

@@ -1,5 +1,8 @@
 #include "worker/task/job_checks.h"
 
+#include <filesystem>
+#include <map>
+
 #include "common/base/concat.h"
 #include "common/graph/validate.h"
 #include "worker/connectors/files/files_checks.h"
@@ -30,8 +33,18 @@ Co<StatusOr<JobGraph>> CheckJobHere(WorkerEnvironment& environment, CheckJobRequ
     co_return InternalError(Concat("job '", validated->graph.name,
                                    "' still has a vertex of unknown schema after all checks"));
   }
+  std::map<std::string, std::string> sink_of_directory;
   for (const JobVertex& vertex : validated->graph.vertices) {
     if (vertex.type != "files.sink") continue;
+    StatusOr<std::string> path = vertex.config.Text("path");
+    if (!path.ok()) co_return path.status().WithContext(Concat("vertex '", vertex.uid, "'"));
+    std::string directory = std::filesystem::path(*path + "/").lexically_normal().string();
+    auto [other, added] = sink_of_directory.emplace(directory, vertex.uid);
+    if (!added) {
+      co_return InvalidArgumentError(Concat("vertex '", vertex.uid, "': path ", directory,
+                                            " is that of sink '", other->second,
+                                            "' too: each sink needs a directory of its own"));
+    }
     Status checked = co_await CheckFilesSink(*environment.files, vertex.config, request.job,
                                              validated->graph.name, vertex.uid);
     if (!checked.ok()) co_return checked.WithContext(Concat("vertex '", vertex.uid, "'"));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/concat.h"
 #include "common/storage/file_flows.h"
 
 namespace weir {
@@ -34,7 +35,7 @@ Co<Status> Find(FileSystem& files, std::string directory, std::string pattern, s
       // A link to a directory is followed here: List on anything else finds nothing.
       Status status = co_await Find(files, path, pattern, end, found);
       if (!status.ok()) co_return status;
-    } else if (!info.is_directory) {
+    } else if (!info.is_directory && info.is_regular) {
       found->push_back({.path = path, .size = info.size});
     }
   }
@@ -51,6 +52,10 @@ Co<StatusOr<std::vector<FoundFile>>> FindFiles(FileSystem& files, std::string pa
   std::vector<FoundFile> found;
   StatusOr<FileInfo> exact = co_await StatFile(files, pattern);
   if (exact.ok() && !exact->is_directory) {
+    if (!exact->is_regular) {
+      co_return InvalidArgumentError(
+          Concat("config field 'path' is '", pattern, "': that is no regular file"));
+    }
     found.push_back({.path = pattern, .size = exact->size});
     co_return found;
   }
