@@ -1,10 +1,14 @@
 // The command line of Weir: parses options and hands over to one function per command.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "cli/commands/commands.h"
+#include "common/base/names.h"
 #include "common/base/version.h"
 
 namespace {
@@ -18,13 +22,16 @@ constexpr char kFooter[] =
     "3 cancelled, 4 coordinator not reached, 130 detached by Ctrl-C.\n"
     "Example: weir local -w 2 &  weir run examples/flights/job.json";
 
+// An empty value is a variable that was not set, not a wish.
+std::string NotEmpty(const std::string& value) { return value.empty() ? "is empty" : ""; }
+
 void AddJobFile(CLI::App* command, RunOptions& run) {
   command->add_option("job", run.job_file, "JOB.json, or a job library JOB.so")->required();
   command->add_option("-p,--parallelism", run.parallelism, "parallelism of the job")
       ->check(CLI::Range(1, 32768));
   command->add_option("--set", run.settings, "set a job option: name=value (repeat for more)")
       ->allow_extra_args(false);
-  command->add_option("--name", run.name, "another name for the job");
+  command->add_option("--name", run.name, "another name for the job")->check(NotEmpty);
   command->add_option("arguments", run.arguments, "arguments of a job library, after --");
 }
 
@@ -54,8 +61,9 @@ int main(int argc, char** argv) {
   CLI::App* run_command = app.add_subcommand("run", "submit a job and follow it to its end");
   AddJobFile(run_command, run);
   run_command->add_flag("-d,--detached", run.detached, "submit and return");
-  run_command->add_option("--from", run.restore_from,
-                          "start from a kept checkpoint: its directory, chk-…");
+  run_command
+      ->add_option("--from", run.restore_from, "start from a kept checkpoint: its directory, chk-…")
+      ->check(NotEmpty);
   run_command->callback([&] { code = Run(session, run); });
 
   CLI::App* list = app.add_subcommand("list", "live jobs");
@@ -114,6 +122,20 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();
   local_command->callback([&] { code = Local(local); });
+
+  // CLI11 only says that a command is required: name the one that was meant.
+  std::vector<std::string> commands;
+  for (const CLI::App* command : app.get_subcommands({})) commands.push_back(command->get_name());
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    if (word == "--coordinator") ++i;
+    if (word.empty() || word[0] == '-') continue;
+    if (std::find(commands.begin(), commands.end(), word) != commands.end()) break;
+    std::string nearest = weir::NearestName(word, commands);
+    std::fprintf(stderr, "weir: there is no command '%s'%s; weir --help lists all\n", word.c_str(),
+                 nearest.empty() ? "" : (", did you mean '" + nearest + "'?").c_str());
+    return kRefused;
+  }
 
   try {
     app.parse(argc, argv);

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <memory>
 
@@ -23,12 +25,27 @@
 namespace weir {
 namespace {
 
+// Whether the checkpoint directory is there, or can be made, and can be written in: what is wrong
+// with it from the start will not heal by waiting.
+Status CheckDirectory(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return ErrnoError(error.value(), Concat("cannot make checkpoint_dir ", path));
+  if (::access(path.c_str(), R_OK | W_OK | X_OK) != 0) {
+    return ErrnoError(errno, Concat("cannot use checkpoint_dir ", path));
+  }
+  return {};
+}
+
 constexpr int kIoThreads = 4;
 constexpr std::chrono::seconds kEndMax{5};
 
 int Run(const CoordinatorConfig& config, DaemonStart& start) {
   EndSignals signals;
   if (Status status = log::Start(config.shared.log_level, config.shared.log_file); !status.ok()) {
+    return start.CannotStart(status);
+  }
+  if (Status status = CheckDirectory(config.checkpoint_dir); !status.ok()) {
     return start.CannotStart(status);
   }
   SystemClock clock;

@@ -60,8 +60,14 @@ int Logs(const Session& session, const std::string& job, bool follow) {
   CatchInterrupts();
   int64_t shown_until_us = 0;
   size_t shown_at_that_time = 0;
+  bool ended = false;  // then what was said up to its end is shown once more, and that is all
   while (true) {
     StatusOr<std::vector<JobEvent>> events = client.GetEvents(job);
+    if (follow && shown_until_us > 0 && events.status().code() == StatusCode::kUnavailable &&
+        Interrupts() == 0) {
+      Pause(500'000);  // a coordinator that restarts
+      continue;
+    }
     if (!events.ok()) return Report(events.status());
     if (session.json && !follow) {
       std::printf("%s\n", EventsToJson(*events).ToPrettyJson().c_str());
@@ -76,10 +82,17 @@ int Logs(const Session& session, const std::string& job, bool follow) {
         same_time = 1;
       }
       shown_at_that_time = same_time;
-      std::printf("%s  %s\n", FormatTime(event.wall_us).c_str(), event.text.c_str());
+      if (session.json) {
+        std::printf("%s\n", EventsToJson({event}).as_list()[0].ToJson().c_str());
+      } else {
+        std::printf("%s  %s\n", FormatTime(event.wall_us).c_str(), event.text.c_str());
+      }
     }
     std::fflush(stdout);
     if (!follow || Interrupts() > 0) return kDone;
+    if (ended) return kDone;
+    StatusOr<JobStatus> status = client.GetJob(job);
+    ended = status.ok() && IsEnded(status->state);
     Pause(500'000);
   }
 }

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -63,6 +64,23 @@ StatusOr<int> FreePort(int wanted) {
                                           strerror(error_number), "); choose another with --port"));
   }
   return static_cast<int>(ntohs(address.sin_port));
+}
+
+// Holds the folder of a local cluster for as long as this process lives; the descriptor stays open
+// and is not handed on to the daemons.
+Status LockDirectory(const std::filesystem::path& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) return ErrnoError(error.value(), Concat("cannot make ", directory.string()));
+  std::string path = (directory / "lock").string();
+  int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return ErrnoError(errno, Concat("cannot open ", path));
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return {};
+  int error_number = errno;
+  close(fd);
+  if (error_number != EWOULDBLOCK) return ErrnoError(error_number, Concat("cannot lock ", path));
+  return FailedPreconditionError(Concat("another local cluster runs in ", directory.string(),
+                                        "; choose another folder with --dir"));
 }
 
 // Starts a daemon with its output in a log file. It ends with this program, however that ends.
@@ -164,7 +182,9 @@ int Local(const LocalOptions& options) {
   std::error_code error;
   std::filesystem::path directory = std::filesystem::absolute(options.directory, error);
   if (error) return Report(ErrnoError(error.value(), options.directory));
-  if (options.clean && std::filesystem::exists(directory)) {
+  Status locked = LockDirectory(directory);
+  if (!locked.ok()) return Report(locked);
+  if (options.clean) {
     // Only what an earlier `weir local` made is removed.
     for (const char* part : {"checkpoints", "workers", "logs"}) {
       std::filesystem::remove_all(directory / part, error);

@@ -23,6 +23,7 @@ constexpr int64_t kPollUs = 200'000;
 // Lines of progress: each second on a terminal, where they replace each other; else each ten.
 constexpr int64_t kTerminalLineUs = 1'000'000;
 constexpr int64_t kPipeLineUs = 10'000'000;
+constexpr int64_t kWaitingLineUs = 2'000'000;
 // A coordinator that does not answer may be restarting: the job goes on meanwhile.
 constexpr int64_t kAwayMaxUs = 60'000'000;
 constexpr int kSubmitAttempts = 3;
@@ -74,7 +75,9 @@ class Attached {
     int64_t away_since_us = 0;
     int64_t last_line_us = start_us;
     int64_t last_rows = 0;
+    int64_t last_told_us = 0;
     std::string last_state;
+    std::string last_waiting_for;
     while (true) {
       int64_t now_us = clock_.MonotonicMicros();
       if (Interrupts() > 0) return Detach();
@@ -97,9 +100,14 @@ class Attached {
       }
       away_since_us = 0;
       if (IsEnded(job->state)) return End(*job, now_us - start_us);
-      std::string state = Concat(weir::ToString(job->state), job->waiting_for);
-      if (state != last_state) {
+      // A change of state is told at once; what a job waits for may change many times a second.
+      std::string state(weir::ToString(job->state));
+      bool waits_for_other =
+          job->waiting_for != last_waiting_for && now_us - last_told_us >= kWaitingLineUs;
+      if (state != last_state || waits_for_other) {
         last_state = state;
+        last_waiting_for = job->waiting_for;
+        last_told_us = now_us;
         EndLine();
         if (!session_.json) std::printf("%s\n", FirstLine(*job, terminal_).c_str());
         if (job->state == JobState::kRestarting && job->failure && !session_.json) {

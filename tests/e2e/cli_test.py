@@ -6,13 +6,14 @@ Method: every command against a real cluster; each refusal by a job with one fau
 
 import copy
 import datetime
+import os
 import re
 import signal
 import subprocess
 import unittest
 
 from cluster import BIN_DIR, Cluster, free_port, wait_for
-from jobs import (FLIGHTS_ROWS, check_flights, endless_job, flights_job, visible)
+from jobs import (FLIGHTS, FLIGHTS_ROWS, check_flights, endless_job, flights_job, visible)
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 COMMANDS = ("run", "list", "status", "logs", "info", "checkpoints", "cancel", "remove", "workers",
@@ -42,6 +43,23 @@ class QuickAlone(unittest.TestCase):
             with self.subTest(command=command):
                 self.assertIn(command, overview)
                 self.assertEqual(self.program("weir", command, "--help").returncode, 0)
+
+    def test_wrong_words_are_named(self):
+        done = self.program("weir", "statsu", "x")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("'statsu'", done.stderr)
+        self.assertIn("did you mean 'status'", done.stderr)
+        job = FLIGHTS / "job.json"
+        for flag in ("--from", "--name"):
+            done = self.program("weir", "run", job, flag, "")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(flag, done.stderr)
+
+    def test_a_coordinator_without_a_usable_directory_does_not_start(self):
+        done = self.program("weir-coordinator", "--listen", "127.0.0.1:0", "--checkpoint-dir",
+                            "/proc/self/comm/x")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/proc/self/comm/x", done.stderr)
 
     def test_help_of_the_daemons_names_each_key(self):
         for name, keys in (("weir-coordinator", ("listen", "advertise", "checkpoint-dir",
@@ -406,6 +424,26 @@ class QuickRefusals(unittest.TestCase):
         (output / "thesis.txt").write_text("mine")
         self.refused(flights_job(output), "out", str(output), "thesis.txt")
         self.assertEqual([path.name for path in output.iterdir()], ["thesis.txt"])
+
+    def test_one_directory_for_two_sinks(self):
+        output = self.cluster.folder / "shared"
+        job = flights_job(output)
+        sink = next(v for v in job["vertices"] if v["type"] == "files.sink")
+        second = copy.deepcopy(sink)
+        second["uid"] = "again"
+        second["config"]["path"] = str(output / "x" / "..")
+        job["vertices"].append(second)
+        edge = next(e for e in job["edges"] if e["to"] == sink["uid"])
+        job["edges"].append({**edge, "to": "again"})
+        self.refused(job, "again", str(output), sink["uid"])
+
+    def test_a_pipe_as_source(self):
+        pipe = self.cluster.folder / "pipe.csv"
+        os.mkfifo(pipe)
+        self.refused(flights_job(self.cluster.folder / "piped", source=pipe), str(pipe), "regular")
+
+    def test_an_output_directory_that_cannot_be_made(self):
+        self.refused(flights_job("/proc/weir/out"), "/proc/weir")
 
     def test_output_directory_of_another_job(self):
         output = self.cluster.folder / "shared"
