@@ -3,11 +3,9 @@
 find_package(Threads REQUIRED)
 find_package(Protobuf REQUIRED)     # protobuf::libprotobuf, protobuf::protoc
 find_package(gRPC CONFIG REQUIRED)  # gRPC::grpc++, gRPC::grpc_cpp_plugin
-find_package(absl CONFIG REQUIRED)
 find_package(fmt CONFIG REQUIRED)
 find_package(spdlog CONFIG REQUIRED)
 find_package(simdjson CONFIG REQUIRED)
-find_package(nlohmann_json CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(yaml-cpp CONFIG REQUIRED)
 
