@@ -283,11 +283,9 @@ void Coordinator::Heartbeat(HeartbeatRequest request, DoneWith<HeartbeatResponse
         }
       }
       for (const auto& [id, job] : jobs_) {
-        bool hosts = std::any_of(
-            request.hosted.begin(), request.hosted.end(), [&](const HostedGeneration& hosted) {
-              return hosted.job == id && hosted.generation == job->generation();
-            });
-        job->OnHeartbeat(request.name, hosts);
+        auto hosted = std::find_if(request.hosted.begin(), request.hosted.end(),
+                                   [&](const HostedGeneration& one) { return one.job == id; });
+        job->OnHeartbeat(request.name, hosted == request.hosted.end() ? nullptr : &*hosted);
       }
     }
     done(std::move(response));

@@ -11,6 +11,8 @@
 namespace weir {
 namespace {
 
+constexpr int64_t kSweepTimeoutUs = 10'000'000;
+
 JobOptions OptionsOf(const JobGraph& graph, Status* unusable) {
   StatusOr<JobOptions> options = ParseJobOptions(graph.options);
   if (options.ok()) return *std::move(options);
@@ -373,12 +375,47 @@ bool JobMaster::OnHosted(const WorkerName& worker, const HostedGeneration& hoste
   return ended();
 }
 
-void JobMaster::OnHeartbeat(const WorkerName& worker, bool hosts_present_generation) {
-  if (!run_.live || !run_.all_running || !run_.workers.contains(worker)) return;
-  if (hosts_present_generation) {
-    run_.missed.erase(worker);
-  } else if (++run_.missed[worker] >= 2) {
-    EndRunOf(worker);
+void JobMaster::OnHeartbeat(const WorkerName& worker, const HostedGeneration* hosted) {
+  if (halted_) return;
+  bool present = hosted != nullptr && hosted->generation == generation();
+  if (run_.live && run_.all_running && run_.workers.contains(worker)) {
+    if (present) {
+      run_.missed.erase(worker);
+    } else if (++run_.missed[worker] >= 2) {
+      EndRunOf(worker);
+    }
+  }
+  if (hosted != nullptr && (ended() || hosted->generation < generation())) {
+    late_[worker] = 0;
+    return;
+  }
+  auto late = late_.find(worker);
+  if (late == late_.end() || ++late->second < 2) return;
+  // All that completed has been published by now: a generation settles before it starts, a job
+  // before it ends. Unless it was told to leave something behind.
+  bool settled = ended() ? left_behind_.empty() && ended_generation_.value() == 0
+                         : run_.live && run_.all_running;
+  if (!settled) return;
+  late_.erase(late);
+  Generation below = ended() ? Generation(generation().value() + 1) : generation();
+  job_scope_.Spawn(SweepAfter(worker, below));
+}
+
+// What sinks made on a worker that slept through the end of their generation: hidden files that
+// nothing lists.
+Co<void> JobMaster::SweepAfter(WorkerName worker, Generation below) {
+  const CheckpointManifest nothing;
+  std::vector<SettleRequest> requests = MakeSettles(record_, nothing, below);
+  for (SettleRequest& request : requests) {
+    const WorkerInfo* found = office_.workers.Find(worker);
+    if (found == nullptr || halted_) co_return;
+    const WorkerInfo info = *found;
+    std::string uid = request.vertex.uid;
+    Status status = co_await SettleOn(environment_, info, std::move(request), kSweepTimeoutUs);
+    if (!status.ok()) {
+      log::Warning(Tag(), " worker ", worker, " did not remove what ", uid,
+                   " left after its end: ", status.message());
+    }
   }
 }
 

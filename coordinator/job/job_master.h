@@ -82,9 +82,11 @@ class JobMaster {
   Status OnPublished(const ReportPublishedRequest& request);
   // True: the worker must end that generation.
   bool OnHosted(const WorkerName& worker, const HostedGeneration& hosted);
-  // Ends the present generation when a heartbeat of one of its workers no longer names it, for the
-  // second time in a row: the first may have crossed the start of the tasks.
-  void OnHeartbeat(const WorkerName& worker, bool hosts_present_generation);
+  // What a heartbeat says, or does not say, of this job (`hosted`: nullptr if nothing of it is
+  // there). Ends the present generation when one of its workers does not name it for the second
+  // time in a row: the first may have crossed the start of the tasks. Removes what a worker made
+  // after its generation had ended elsewhere, once nothing of that runs there any more.
+  void OnHeartbeat(const WorkerName& worker, const HostedGeneration* hosted);
   void OnWorkerLost(const WorkerInfo& worker, const std::string& reason);
 
   // From clients.
@@ -152,6 +154,7 @@ class JobMaster {
   void Wake();
   void EndRun(Outcome outcome);
   void EndRunOf(const WorkerName& worker);
+  Co<void> SweepAfter(WorkerName worker, Generation below);
   void StopRun();
   void EnterState(JobState state);
   void RememberFailure(const Outcome& outcome);
@@ -263,6 +266,8 @@ class JobMaster {
   // Workers that may still run tasks of an earlier generation.
   std::set<WorkerName> may_have_tasks_;
   bool all_may_have_tasks_ = false;
+  // Workers that named a generation after its end, with their heartbeats since that named none.
+  std::map<WorkerName, int> late_;
   std::set<WorkerName> unresponsive_;
 
   TimerId tick_timer_ = 0;

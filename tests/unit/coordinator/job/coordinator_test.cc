@@ -362,6 +362,30 @@ TEST_F(CoordinatorTest, CancelWhileWaitingForSlotsAndDuringRecovery) {
   ExpectOutsideSound();
 }
 
+TEST_F(CoordinatorTest, WhatAWorkerMadeThatSleptThroughTheEndIsSweptOnceItHasEnded) {
+  auto process = RunJob();
+  FakeCluster::Worker& sleeper = cluster_->AddWorker("worker-3", 1);
+  ASSERT_TRUE(Completes(*process, 1));
+  auto answer = Cancel(*process);
+  ASSERT_TRUE(Reaches(*process, JobState::kCanceled, 5 * kSecondUs));
+  auto sweeps = [&] {
+    return std::count_if(cluster_->calls.begin(), cluster_->calls.end(), [&](const auto& call) {
+      return call.what == "settle" && call.worker == sleeper.info.control_address &&
+             call.generation == Generation(2);
+    });
+  };
+  cluster_->Advance(5 * kSecondUs);
+  auto before = sweeps();
+  // Given a worker whose heartbeat names a generation that ended long ago, and then no more.
+  sleeper.hosted[kJob] = Generation(1);
+  cluster_->Advance(5 * kSecondUs);
+  EXPECT_FALSE(sleeper.hosted.contains(kJob));  // it was told to end
+  EXPECT_EQ(sweeps(), before + 1);
+  cluster_->Advance(5 * kSecondUs);
+  EXPECT_EQ(sweeps(), before + 1);
+  ExpectOutsideSound();
+}
+
 TEST_F(CoordinatorTest, CancelWithoutAWorkerWaitsAndForceNamesWhatItLeaves) {
   auto process = RunJob();
   cluster_->auto_publish = false;
