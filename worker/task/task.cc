@@ -63,6 +63,9 @@ Task::Task(TaskDescription description, TaskEnvironment environment, TaskObserve
   const ExecutionPlan::TaskVertex& vertex = plan.tasks[description_.task];
   is_source_ = inputs.empty();
   if (!is_source_) gate_ = std::make_unique<InputGate>(std::move(inputs));
+  // Before any task of the generation is stepped: the other ends read the wakers without a lock.
+  if (gate_ != nullptr) gate_->SetArrivalWaker(environment_.wake);
+  for (const auto& output : outputs_) output->SetCreditWaker(environment_.wake);
   for (size_t i = 0; i < vertex.chain.size(); ++i) {
     const JobVertex& operator_vertex = graph.vertices[vertex.chain[i]];
     auto node = std::make_unique<Node>(*this, i, operator_vertex, vertex.parallelism,
@@ -489,8 +492,6 @@ Co<void> Task::StartFlow() {
     }
   }
   KillPoint("task.while_restoring");
-  if (gate_ != nullptr) gate_->SetArrivalWaker(environment_.wake);
-  for (const auto& output : outputs_) output->SetCreditWaker(environment_.wake);
   state_ = State::kRunning;
   TaskReport report;
   report.task = description_.task;

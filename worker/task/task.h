@@ -78,7 +78,8 @@ struct TaskDescription {
 // into the outgoing channels; cuts snapshots at barriers. Never blocks and never sleeps: Step does
 // what can be done now and says what it waits for; whoever owns the task calls Step again after
 // `wake`. Mail posted to the task runs first.
-// Lifetime: constructed, Start posted, stepped until kDone or Shutdown. Thread: confined to the
+// Lifetime: constructed before any task at the other end of its channels is stepped, Start posted,
+// stepped until kDone or Shutdown. Thread: confined to the
 // thread that steps it, except Post, counters and the constructor.
 // Crash: leaves what its snapshot files, sink and sources say.
 class Task : public Executor {

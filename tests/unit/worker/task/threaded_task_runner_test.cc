@@ -105,6 +105,7 @@ TEST(ThreadedTaskRunner, RowsFlowThroughTasksOnDifferentThreadsToTheEnd) {
   ThreadedTaskRunner runner(2);
   runner.Start();
   std::vector<uint64_t> seats;
+  std::vector<std::shared_ptr<Task>> tasks;
   auto make = [&](int index, std::vector<InputGate::Channel> inputs,
                   std::vector<std::unique_ptr<EdgeOutput>> outputs) {
     TaskDescription description;
@@ -126,8 +127,8 @@ TEST(ThreadedTaskRunner, RowsFlowThroughTasksOnDifferentThreadsToTheEnd) {
                                        std::move(inputs), std::move(outputs));
     Task* raw = task.get();
     task->Post([raw] { raw->Start(); });
-    runner.Add(seat.id, task);
     seats.push_back(seat.id);
+    tasks.push_back(task);
   };
   std::vector<std::unique_ptr<EdgeOutput>> outputs;
   outputs.push_back(std::make_unique<EdgeOutput>(
@@ -135,6 +136,7 @@ TEST(ThreadedTaskRunner, RowsFlowThroughTasksOnDifferentThreadsToTheEnd) {
       JobOptions(), std::vector<ChannelSender*>{&channel}));
   make(0, {}, std::move(outputs));
   make(1, {{&channel, 0, false}}, {});
+  for (size_t i = 0; i < seats.size(); ++i) runner.Add(seats[i], std::move(tasks[i]));
   observer.WaitFor(2);
   EXPECT_EQ(sum.load(), kRows * (kRows - 1) / 2);
   for (uint64_t seat : seats) runner.Remove(seat, [&] { observer.Count(); });
