@@ -18,7 +18,7 @@ class Quick(unittest.TestCase):
         with Cluster(2) as cluster:
             output = cluster.folder / "out"
             with Watch(output):
-                job = cluster.submit(generator_job(output, rows=ROWS, rate=8000))
+                job = cluster.submit(generator_job(output, rows=ROWS, rate=4000))
                 cluster.wait_for_checkpoint(job, 3)
                 # So that it hits one that hosts tasks: two slots each, two are needed.
                 used = {subtask["worker"] for vertex in cluster.status(job)["vertices"]

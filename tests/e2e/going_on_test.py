@@ -73,9 +73,9 @@ class Quick(unittest.TestCase):
             cluster.wait_for_status("more rows", second, lambda s: s["state"] == "RUNNING" and
                                     sum(1 for _ in read_rows(two)) > 10000)
             cluster.weir("remove", job, code=0)  # the second one has what it needs
+            generation = cluster.status(second)["generation"]
             cluster.workers[1].kill()
             cluster.start_worker()
-            generation = cluster.status(second)["generation"]
             cluster.wait_for_status("a restart", second, lambda s: s["state"] == "RUNNING" and
                                     s["generation"] > generation)
             cluster.weir("cancel", second, code=0)
