@@ -113,6 +113,11 @@ class Quick(unittest.TestCase):
             address = lines[0].split()[1]
             pids = [int(line.split()[line.split().index("pid") + 1]) for line in lines]
             cluster.ports = [int(address.rpartition(":")[2])]
+            # Its folder is its own as long as it runs, whatever another one is told to clean.
+            second = cluster.attach("local", "-w", "0", "--port", "0", "--clean")
+            _, refusal = second.communicate(timeout=30)
+            self.assertEqual(second.returncode, 1, refusal)
+            self.assertIn("another local cluster runs in", refusal)
             output = cluster.folder / "out"
             result = cluster.weir("run", cluster.write_job(flights_job(output, parallelism=4)),
                                   code=0)
