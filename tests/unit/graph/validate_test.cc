@@ -134,9 +134,10 @@ TEST(ValidateTest, TypesOfLibrariesAreLookedUpOrLeftOpen) {
 }
 
 TEST(ValidateTest, RefusesNames) {
-  EXPECT_EQ(ErrorAfter([](JobGraph& g) { g.name = "a/b"; }),
-            "job name 'a/b' is no name: expected 1 to 64 letters, digits, '-', '_', '.', the first of "
-            "them no '-' or '.'");
+  EXPECT_EQ(
+      ErrorAfter([](JobGraph& g) { g.name = "a/b"; }),
+      "job name 'a/b' is no name: expected 1 to 64 letters, digits, '-', '_', '.', the first of "
+      "them no '-' or '.'");
   // Files of such a job would be hidden, or look like options.
   EXPECT_NE(ErrorAfter([](JobGraph& g) { g.name = ".x"; }), "no error");
   EXPECT_NE(ErrorAfter([](JobGraph& g) { g.vertices[1].uid = "-x"; }), "no error");
