@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/random.h"
+
+namespace weir::sim {
+
+// Odds per effect (0…1) while faults are on.
+struct EffectOdds {
+  double rpc_lost_request = 0;
+  double rpc_lost_reply = 0;
+  double rpc_duplicate = 0;  // delivered twice, the second time later
+  double rpc_slow = 0;       // takes up to rpc_slow_us instead of some ms
+  int64_t rpc_slow_us = 0;
+  double storage_error_before = 0;  // fails and was not carried out
+  double storage_error_after = 0;   // fails and was carried out
+  double storage_slow = 0;
+  int64_t storage_slow_us = 0;
+  double kill_point = 0;  // the process dies at a kill point; for the points of `kill_points`
+};
+
+// A kind of fault that comes again and again while faults are on, and how long it lasts.
+enum class FaultKind {
+  kKillWorker,
+  kKillCoordinator,
+  kKillAll,     // every process at one time
+  kPowerLoss,   // every process, and what storage had not synced
+  kPauseWorker,       // as by SIGSTOP
+  kPauseCoordinator,
+  kStopWorker,        // SIGTERM
+  kPartition,         // control calls between two processes, both ways or one way
+  kBreakConnection,   // a data connection
+  kDiskFull,
+  kDiskReadOnly,
+  kDiskHanging,
+  kClockJump,         // of a process's wall clock
+  kCount
+};
+std::string_view ToString(FaultKind kind);
+
+struct FaultPlan {
+  FaultKind kind;
+  int64_t every_us = 0;      // mean time between two
+  int64_t dwell_us_max = 0;  // until it is over: a dead process starts again, a paused one goes on
+};
+
+// Everything a seed decides before the first event: the job, its input, the cluster, the odds.
+// Immutable once drawn.
+struct World {
+  uint64_t seed = 0;
+
+  // The job.
+  std::string shape;       // "union of 2", "diamond", …
+  std::string graph_json;  // as submitted
+  std::map<std::string, std::string> inputs;  // path to bytes
+  std::vector<std::string> outputs;           // directories of the sinks
+  int64_t rows = 0;                           // of all inputs
+  int parallelism = 1;
+
+  // The cluster.
+  int coordinators = 1;
+  int workers = 1;
+  int slots = 1;  // a worker
+  int64_t heartbeat_interval_us = 1'000'000;
+  int64_t heartbeat_timeout_us = 5'000'000;
+  int64_t lease_timeout_us = 5'000'000;
+
+  // Speed of the surroundings.
+  int64_t rpc_us_max = 0;      // ordinary control calls take up to
+  int64_t storage_us_max = 0;  // ordinary file operations
+  int64_t channel_us_max = 0;  // an element on a data connection
+  int64_t step_us_max = 0;     // a step of a task
+
+  // Faults.
+  int64_t faults_us = 0;  // they last so long, then everything heals
+  EffectOdds odds;
+  std::vector<std::string> kill_points;  // two-stage: those that are on in this world
+  std::vector<FaultPlan> faults;
+
+  // All of it, some lines of text without the inputs' bytes.
+  std::string ToString() const;
+};
+
+World DrawWorld(uint64_t seed);
+
+}  // namespace weir::sim
