@@ -56,6 +56,10 @@ function(weir_link_test library)
   add_executable(link_test_${library})
   target_link_libraries(link_test_${library} PRIVATE
     weir_link_test_main $<LINK_LIBRARY:WHOLE_ARCHIVE,${library}>)
+  if(NOT library MATCHES "^weir_kill_point_")
+    # The executable chooses what a kill point does.
+    target_link_libraries(link_test_${library} PRIVATE weir_kill_point_off)
+  endif()
   set_target_properties(link_test_${library} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/link_tests LINKER_LANGUAGE CXX)
 endfunction()

@@ -13,4 +13,9 @@ namespace weir {
 // Thread: thread-safe.
 void KillPoint(const char* name);
 
+// Whether the simulation has planted the bug of this name: a mistake in the protocol, made on
+// purpose at the place that asks, that its checkers must find. Never true but in the simulation.
+// Thread: thread-safe.
+bool PlantedBug(const char* name);
+
 }  // namespace weir

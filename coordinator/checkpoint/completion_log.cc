@@ -4,6 +4,7 @@
 
 #include "common/base/check.h"
 #include "common/base/concat.h"
+#include "common/base/kill_point.h"
 
 namespace weir {
 namespace {
@@ -107,7 +108,8 @@ void CompletionLog::OnTermListed(std::vector<NumberedEntry> entries) {
   const auto highest = std::max_element(
       entries.begin(), entries.end(),
       [](const NumberedEntry& a, const NumberedEntry& b) { return a.number < b.number; });
-  if (highest == entries.end() || highest->entry.kind != LogEntry::Kind::kSealed) {
+  const bool is_sealed = highest != entries.end() && highest->entry.kind == LogEntry::Kind::kSealed;
+  if (!is_sealed && !PlantedBug("no_seal")) {
     const uint64_t last = highest == entries.end() ? 0 : highest->number;
     step_ = Step::kSeal;
     AskClaim(term, last + 1, MakeEntry(LogEntry::Kind::kSealed, wall_us_));

@@ -12,7 +12,6 @@ namespace {
 // Bytes that may wait in all channels of a generation on one worker, shared out among them.
 constexpr int64_t kWindowBytesAll = int64_t{64} << 20;
 constexpr int64_t kWindowBytesMin = int64_t{16} << 10;
-constexpr int64_t kWindowBytesMax = int64_t{1} << 20;
 
 }  // namespace
 
@@ -120,8 +119,9 @@ Status GenerationHost::Start() {
       }
     }
   }
-  int64_t window_bytes = std::clamp<int64_t>(kWindowBytesAll / std::max<int64_t>(1, wires.size()),
-                                             kWindowBytesMin, kWindowBytesMax);
+  const int64_t wires_here = std::max<int64_t>(1, static_cast<int64_t>(wires.size()));
+  const int64_t window_bytes = std::min(std::max(kWindowBytesAll / wires_here, kWindowBytesMin),
+                                        environment_.channel_window_bytes_max);
 
   DataPlane::Generation remote;
   remote.job = request_.job;

@@ -1,6 +1,7 @@
 #include "worker/task/input_gate.h"
 
 #include "common/base/check.h"
+#include "common/base/kill_point.h"
 
 namespace weir {
 
@@ -11,7 +12,7 @@ StatusOr<bool> InputGate::TryTake(Taken* taken) {
   for (size_t i = 0; i < channels_.size(); ++i) {
     size_t channel = next_;
     next_ = next_ + 1 == channels_.size() ? 0 : next_ + 1;
-    if (aligner_.IsBlocked(static_cast<int>(channel))) continue;
+    if (IsBlocked(channel)) continue;
     if (!channels_[channel].receiver->HasElement()) continue;
     StatusOr<bool> popped = channels_[channel].receiver->TryPop(&taken->element);
     if (!popped.ok()) return popped.status();
@@ -24,11 +25,13 @@ StatusOr<bool> InputGate::TryTake(Taken* taken) {
 
 bool InputGate::HasElement() const {
   for (size_t i = 0; i < channels_.size(); ++i) {
-    if (!aligner_.IsBlocked(static_cast<int>(i)) && channels_[i].receiver->HasElement()) {
-      return true;
-    }
+    if (!IsBlocked(i) && channels_[i].receiver->HasElement()) return true;
   }
   return false;
+}
+
+bool InputGate::IsBlocked(size_t channel) const {
+  return aligner_.IsBlocked(static_cast<int>(channel)) && !PlantedBug("unblocked_channel");
 }
 
 bool InputGate::MarkEnded(int channel) {

@@ -36,6 +36,8 @@ class InputGate {
   void SetArrivalWaker(const std::function<void()>& waker);
 
  private:
+  bool IsBlocked(size_t channel) const;
+
   std::vector<Channel> channels_;
   BarrierAligner aligner_;
   size_t next_ = 0;

@@ -38,6 +38,8 @@ struct WorkerEnvironment {
   DataPlane* data_plane = nullptr;
   TaskRunner* runner = nullptr;
   const Registry* registry = nullptr;
+  // What may wait in one channel at most; less where a worker has many of them.
+  int64_t channel_window_bytes_max = int64_t{1} << 20;
   // A file system whose answers go to `owner`, for a task.
   std::function<std::unique_ptr<FileSystem>(Executor& owner)> make_files;
   // Loads a job library, once per path; it stays as long as the process.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/concat.h"
+#include "common/base/kill_point.h"
 #include "common/base/log.h"
 #include "common/graph/builtin_configs.h"
 #include "common/storage/file_flows.h"
@@ -54,6 +55,7 @@ void FilesCommitter::Commit(std::vector<Committable> committables,
     done(parts.status());
     return;
   }
+  if (!parts->empty() && PlantedBug("forgotten_commit")) parts->pop_back();
   scope_.Spawn(CommitParts(*std::move(parts), std::move(done)));
 }
 

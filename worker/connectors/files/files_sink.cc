@@ -194,7 +194,9 @@ Co<void> FilesSink::FinishPrepare(CheckpointId checkpoint, std::vector<PartPtr> 
                                   std::function<void(StatusOr<std::vector<Committable>>)> done) {
   // All that are listed: an earlier Prepare may still be under way.
   for (const PartPtr& part : listed) {
-    while (!part->durable && failed_.ok() && !closed()) co_await part->changed.Wait();
+    while (!part->durable && failed_.ok() && !closed() && !PlantedBug("undurable_seal")) {
+      co_await part->changed.Wait();
+    }
   }
   if (failed_.ok() && !listed.empty()) {
     Status status = co_await SyncDirectory(context_->files(), directory_.path);
@@ -213,6 +215,7 @@ Co<void> FilesSink::FinishPrepare(CheckpointId checkpoint, std::vector<PartPtr> 
                " checkpoint=", checkpoint, " subtask=", context_->subtask());
   }
   KillPoint("sink.after_prepare");
+  if (PlantedBug("early_rename")) Publish(checkpoint, [](const Status&) {});
   Answer<StatusOr<std::vector<Committable>>>(std::move(done), std::move(committables));
 }
 
