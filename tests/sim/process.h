@@ -31,6 +31,9 @@ class Process : public Clock {
   // Expires with the death of the process.
   std::weak_ptr<int> life() const { return life_; }
 
+  // The one whose event runs now; nullptr outside of any.
+  static Process* Current();
+
   void Kill();
   void Pause();
   void Continue();
@@ -47,6 +50,9 @@ class Process : public Clock {
   Scheduler& scheduler() { return scheduler_; }
 
  private:
+  void Run(const std::function<void()>& event);
+  void Drain();
+
   Scheduler& scheduler_;
   const std::string name_;
   const std::string title_;
@@ -54,7 +60,9 @@ class Process : public Clock {
   bool paused_ = false;
   std::shared_ptr<int> life_ = std::make_shared<int>();
   int64_t wall_offset_us_ = 0;
-  std::deque<std::function<void()>> waiting_;  // came due while paused
+  // Came due while it was paused, or behind such: run one by one, in order, when it goes on.
+  std::deque<std::function<void()>> waiting_;
+  bool draining_ = false;
 };
 
 // A loop of a process: mail in order, timers. Dropped with it.

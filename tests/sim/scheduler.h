@@ -32,6 +32,8 @@ class Scheduler {
   // to `until_us`.
   bool RunOne(int64_t until_us);
   int64_t events() const { return events_; }
+  // Drops all that is still to come.
+  void Clear();
 
   // Takes what happens into the hash of the trace.
   void Note(uint64_t what) { hash_ = (hash_ ^ what) * 0x9e3779b97f4a7c15u + (hash_ >> 29); }
