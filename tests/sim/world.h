@@ -27,17 +27,17 @@ struct EffectOdds {
 enum class FaultKind {
   kKillWorker,
   kKillCoordinator,
-  kKillAll,     // every process at one time
-  kPowerLoss,   // every process, and what storage had not synced
-  kPauseWorker,       // as by SIGSTOP
+  kKillAll,      // every process at one time
+  kPowerLoss,    // every process, and what storage had not synced
+  kPauseWorker,  // as by SIGSTOP
   kPauseCoordinator,
-  kStopWorker,        // SIGTERM
-  kPartition,         // control calls between two processes, both ways or one way
-  kBreakConnection,   // a data connection
+  kStopWorker,       // SIGTERM
+  kPartition,        // control calls between two processes, both ways or one way
+  kBreakConnection,  // a data connection
   kDiskFull,
   kDiskReadOnly,
   kDiskHanging,
-  kClockJump,         // of a process's wall clock
+  kClockJump,  // of a process's wall clock
   kCount
 };
 std::string_view ToString(FaultKind kind);
@@ -48,23 +48,78 @@ struct FaultPlan {
   int64_t dwell_us_max = 0;  // until it is over: a dead process starts again, a paused one goes on
 };
 
+// A row of the input: its id says where it stands. Unique over all inputs.
+struct WorldRow {
+  int64_t id = 0;
+  int32_t file = 0;  // of World::files
+  int32_t key = -1;  // of World::keys; -1: null
+  int32_t text = 0;  // of WorldTexts()
+  bool has_value = false;
+  int64_t value = 0;
+};
+
+struct WorldFile {
+  std::string path;
+  int source = 0;             // of World::vertices
+  int32_t first_row = 0;      // of World::table; the rows of a file follow each other
+  int64_t head_bytes = 0;     // what comes before the first row
+  std::vector<int64_t> ends;  // offset behind each row, its line end included
+};
+
+// What a vertex of the graph does, for the plain fold of workload.h.
+struct WorldVertex {
+  enum class Kind { kSource, kFilter, kProject, kUnion, kRebalance, kAggregate, kSink };
+  struct Input {
+    int from = 0;  // of World::vertices, before this one
+    bool broadcast = false;
+  };
+  Kind kind = Kind::kSource;
+  std::string uid;
+  int parallelism = 1;
+  std::vector<Input> inputs;
+  // kFilter: rows of which the id modulo `modulus` is not `rejected` pass; modulus 0: those that
+  // have no value, or one above `above`.
+  int64_t modulus = 0;
+  int64_t rejected = 0;
+  int64_t above = 0;
+  // kProject: multiplies the value; -1: names no branch, else the branch of its rows ('a', 'b').
+  int64_t factor = 1;
+  int branch = -1;
+  // kSink.
+  std::vector<std::string> columns;  // of its rows, in order
+  std::string directory;
+  bool csv = false;
+  bool header = true;
+};
+
 // Everything a seed decides before the first event: the job, its input, the cluster, the odds.
 // Immutable once drawn.
 struct World {
   uint64_t seed = 0;
 
   // The job.
-  std::string shape;       // "union of 2", "diamond", …
-  std::string graph_json;  // as submitted
+  std::string shape;                          // "union of 2", "diamond", …
+  std::string graph_json;                     // as submitted
   std::map<std::string, std::string> inputs;  // path to bytes
   std::vector<std::string> outputs;           // directories of the sinks
   int64_t rows = 0;                           // of all inputs
-  int parallelism = 1;
+  int parallelism = 1;                        // the highest of any vertex: slots that it needs
+  int retained = 1;                           // completed checkpoints
+
+  // The same as plain data.
+  std::string job_name;
+  std::vector<WorldVertex> vertices;  // each behind those it gets rows from
+  std::vector<WorldFile> files;
+  std::vector<WorldRow> table;
+  std::vector<std::string> keys;
+  bool branches = false;  // output rows have a column that names theirs
 
   // The cluster.
   int coordinators = 1;
   int workers = 1;
-  int slots = 1;  // a worker
+  int slots = 1;                           // a worker
+  bool fresh_worker_names = false;         // each start of a worker has a name of its own
+  int64_t channel_window_bytes = 1 << 20;  // at most
   int64_t heartbeat_interval_us = 1'000'000;
   int64_t heartbeat_timeout_us = 5'000'000;
   int64_t lease_timeout_us = 5'000'000;
@@ -86,5 +141,10 @@ struct World {
 };
 
 World DrawWorld(uint64_t seed);
+
+// Texts with all that may go wrong in a text. WorldRow::text is an index.
+const std::vector<std::string>& WorldTexts();
+// Names of all kill points of coordinator and worker.
+const std::vector<std::string>& AllKillPoints();
 
 }  // namespace weir::sim

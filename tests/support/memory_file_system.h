@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,6 +9,7 @@
 
 #include "common/storage/file_system.h"
 #include "common/threading/executor.h"
+#include "tests/support/memory_disk.h"
 
 namespace weir {
 
@@ -19,7 +19,7 @@ namespace weir {
 class MemoryFileSystem : public FileSystem {
  public:
   // The disk behind one or several file systems (a process that dies leaves it to the next one).
-  class Disk;
+  using Disk = MemoryDisk;
 
   explicit MemoryFileSystem(Executor& executor, std::shared_ptr<Disk> disk = nullptr);
   ~MemoryFileSystem() override;  // requests in flight are dropped: not carried out
