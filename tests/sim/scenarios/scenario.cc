@@ -16,6 +16,11 @@ std::function<void(const std::string&)> Tracer() {
   return [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
 }
 
+uint64_t SeedOffset() {
+  const char* text = std::getenv("WEIR_SIM_SEED");
+  return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
+}
+
 std::string FileName(std::string_view path) {
   return std::string(path.substr(path.rfind('/') + 1));
 }
@@ -26,7 +31,7 @@ class WorldMaker {
   explicit WorldMaker(const ScenarioOptions& options) : options_(options) {}
 
   World Make() {
-    world_.seed = options_.seed;
+    world_.seed = options_.seed + SeedOffset();
     world_.shape = "scenario";
     world_.job_name = "sim";
     for (int64_t i = 0; i < options_.keys; ++i) world_.keys.push_back(Concat("key ", i));
@@ -103,9 +108,10 @@ class WorldMaker {
                "/part-*.jsonl\", \"format\": \"json\", \"schema\": {\"id\": \"INT64\", \"key\": "
                "\"STRING\", \"value\": \"INT64\", \"text\": \"STRING\"}, \"rate\": ",
                options_.rate));
+    const int64_t rows = options_.rows_of.empty() ? options_.rows : options_.rows_of.at(number);
     for (int file = 0; file < options_.files; ++file) {
       AddFile(source, Concat("/in/", uid, "/part-", file, ".jsonl"),
-              options_.rows / options_.files + (file == 0 ? options_.rows % options_.files : 0));
+              rows / options_.files + (file == 0 ? rows % options_.files : 0));
     }
     return source;
   }
@@ -121,7 +127,7 @@ class WorldMaker {
       WorldRow row;
       row.id = int64_t{index + 1} * 1'000'000 + i;
       row.file = index;
-      row.key = static_cast<int32_t>(i % options_.keys);
+      row.key = static_cast<int32_t>((options_.key_of ? options_.key_of(i) : i) % options_.keys);
       row.has_value = true;
       row.value = i % 7 - 3;
       bytes += Concat("{\"id\": ", row.id, ", \"key\": \"", world_.keys[row.key],
@@ -349,6 +355,25 @@ bool Scenario::HasManifest(CheckpointId checkpoint, Generation generation) const
   return sim_->storage().view().Exists(Concat(sim_->job_directory(), "/",
                                               CheckpointDirectoryName(checkpoint, generation),
                                               "/_metadata"));
+}
+
+std::string Scenario::WorkerOf(std::string_view uid, int subtask) const {
+  std::optional<JobStatus> status = sim_->Status();
+  if (!status) return "";
+  for (const VertexStatus& vertex : status->vertices) {
+    if (vertex.uid != uid) continue;
+    for (const SubtaskStatus& one : vertex.subtasks) {
+      if (one.subtask == subtask) return one.worker;
+    }
+  }
+  return "";
+}
+
+CheckpointSummary Scenario::Summary(CheckpointId checkpoint) const {
+  for (CheckpointSummary& summary : sim_->Checkpoints()) {
+    if (summary.id == checkpoint) return std::move(summary);
+  }
+  return CheckpointSummary();
 }
 
 std::vector<int64_t> Scenario::AllIds() const {

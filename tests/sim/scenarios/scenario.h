@@ -22,6 +22,9 @@ struct ScenarioOptions {
   int source_parallelism = 1;
   int parallelism = 2;  // of the aggregate and, chained to it, the sink
   int64_t rows = 2000;  // of each source
+  std::vector<int64_t> rows_of;  // by source, instead of `rows`; empty: the same of each
+  // Key of the row of this number in its file; none: one after the other.
+  std::function<int64_t(int64_t number)> key_of;
   int files = 2;        // of each source
   int64_t keys = 20;
   int64_t rate = 500;         // rows a second of each source
@@ -44,8 +47,9 @@ struct ScenarioOptions {
 
 World MakeScenarioWorld(const ScenarioOptions& options);
 
-// One named scenario: a Simulation of a world made by hand, and what tests look at. With
-// WEIR_SIM_TRACE set in the environment the readable trace goes to stderr.
+// One named scenario: a Simulation of a world made by hand, and what tests look at. Of the
+// environment: WEIR_SIM_TRACE (set) sends the readable trace to stderr, WEIR_SIM_SEED (a number) is
+// added to the seed: what a scenario shows does not depend on it.
 // Thread: confined to the test's.
 class Scenario {
  public:
@@ -106,6 +110,10 @@ class Scenario {
   // Paths of all files of the checkpoint, relative to its directory.
   std::vector<std::string> CheckpointFiles(CheckpointId checkpoint, Generation generation) const;
   bool HasManifest(CheckpointId checkpoint, Generation generation) const;
+  // The machine that runs a subtask now, "worker-1"; "": nobody knows.
+  std::string WorkerOf(std::string_view uid, int subtask) const;
+  // What the leader tells of a checkpoint; id 0: nothing.
+  CheckpointSummary Summary(CheckpointId checkpoint) const;
   // Ids of all rows of the input, sorted.
   std::vector<int64_t> AllIds() const;
 
