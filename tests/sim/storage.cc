@@ -1,5 +1,6 @@
 #include "tests/sim/storage.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <deque>
 #include <optional>
@@ -92,6 +93,10 @@ struct Storage::State {
     std::vector<FileInfo> list;
 
     bool gone() const { return view == nullptr || life.expired(); }
+    // Makes an entry of a completion log.
+    bool is_claim() const {
+      return operation == Operation::kLink && to.find("/log/") != std::string::npos;
+    }
   };
 
   State(Scheduler& scheduler, const World& world, Probes& probes)
@@ -122,6 +127,7 @@ struct Storage::State {
   MemoryFileSystem view;
   std::function<void(const StorageEvent&)> observer;
   Hook before, after;
+  Slowness slowness;
   bool faults_on = false;
   bool full = false;
   bool read_only = false;
@@ -274,8 +280,16 @@ void Storage::State::Release(Request& request) {
 void Storage::State::Submit(uint32_t slot) {
   pool[slot].boot = boot;
   int64_t delay_us = scheduler.Between(0, world.storage_us_max);
-  if (faults_on && scheduler.Chance(world.odds.storage_slow)) {
-    delay_us = scheduler.Between(0, world.odds.storage_slow_us);
+  const EffectOdds& odds = world.odds;
+  if (faults_on &&
+      (scheduler.Chance(odds.storage_slow) ||
+       (odds.claim_slow > 0 && pool[slot].is_claim() && scheduler.Chance(odds.claim_slow)))) {
+    delay_us = scheduler.Between(0, odds.storage_slow_us);
+  }
+  if (slowness) {
+    const Request& request = pool[slot];
+    delay_us = std::max(
+        delay_us, slowness(*request.process, NameOf(request.operation), request.path, request.to));
   }
   Schedule(slot, delay_us);
 }
@@ -400,12 +414,20 @@ void Storage::State::Act(Request& request) {
     if (!status.ok()) text += Concat(": ", status.message());
     scheduler.Trace(*request.title, text);
   }
-  bool claim = request.operation == Operation::kLink && to.find("/log/") != std::string::npos;
+  const bool claim = request.is_claim();
   if (request.gone()) {
     probes.Hit(Probe::kLateFileOperation);
     if (claim) probes.Hit(Probe::kClaimLate);
   }
-  if (!status.ok()) return;
+  if (!status.ok()) {
+    // The same bytes: its own entry, claimed again.
+    if (claim && status.code() == StatusCode::kAlreadyExists) {
+      const std::string* own = disk->Bytes(path);
+      const std::string* there = disk->Bytes(to);
+      if (own != nullptr && there != nullptr && *own != *there) probes.Hit(Probe::kClaimOccupied);
+    }
+    return;
+  }
   if (observer) {
     observer({scheduler.now_us(), *request.title, NameOf(request.operation), path, to});
   }
@@ -413,7 +435,9 @@ void Storage::State::Act(Request& request) {
   if (after && !request.gone()) {
     injected = after(*request.process, NameOf(request.operation), path, to);
   }
-  if (injected.ok() && faults_on && scheduler.Chance(world.odds.storage_error_after)) {
+  if (injected.ok() && faults_on &&
+      (scheduler.Chance(world.odds.storage_error_after) ||
+       (claim && scheduler.Chance(world.odds.claim_error_after)))) {
     injected = ErrnoError(
         EIO, Concat("cannot ", NameOf(request.operation), " ", path, " (simulated, carried out)"));
   }
@@ -557,6 +581,8 @@ void Storage::set_hanging(bool hanging) {
 void Storage::set_before(Hook hook) { state_->before = std::move(hook); }
 
 void Storage::set_after(Hook hook) { state_->after = std::move(hook); }
+
+void Storage::set_slowness(Slowness slowness) { state_->slowness = std::move(slowness); }
 
 MemoryFileSystem& Storage::view() { return state_->view; }
 

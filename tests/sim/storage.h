@@ -45,6 +45,11 @@ class Storage {
                                     const std::string& path, const std::string& to)>;
   void set_before(Hook hook);
   void set_after(Hook hook);  // after it was carried out: an error is answered instead
+  // How long at least a primitive takes, asked when it is asked for; may set the conditions above
+  // so that they meet this very one.
+  using Slowness = std::function<int64_t(const Process& process, std::string_view operation,
+                                         const std::string& path, const std::string& to)>;
+  void set_slowness(Slowness slowness);
 
   // To arrange and to look.
   MemoryFileSystem& view();

@@ -37,6 +37,8 @@ std::string DescribeOdds(const EffectOdds& odds) {
   add("storage error before", odds.storage_error_before, 0);
   add("storage error after", odds.storage_error_after, 0);
   add("slow storage", odds.storage_slow, odds.storage_slow_us);
+  add("slow claim", odds.claim_slow, odds.storage_slow_us);
+  add("claim error after", odds.claim_error_after, 0);
   add("kill point", odds.kill_point, 0);
   return out.empty() ? "none" : out;
 }

@@ -20,6 +20,9 @@ struct EffectOdds {
   double storage_error_after = 0;   // fails and was carried out
   double storage_slow = 0;
   int64_t storage_slow_us = 0;
+  // Of the links that make entries of the completion log, beside the odds above.
+  double claim_slow = 0;         // takes up to storage_slow_us
+  double claim_error_after = 0;  // fails and was carried out
   double kill_point = 0;  // the process dies at a kill point; for the points of `kill_points`
 };
 

@@ -442,13 +442,16 @@ void WorldDrawer::DrawOptions() {
 }
 
 void WorldDrawer::DrawCluster() {
-  world_.coordinators = Chance(0.6) ? 2 : static_cast<int>(OneOf({1, 3}));
+  world_.coordinators = static_cast<int>(OneOf({1, 2, 2, 2, 3}));
   world_.workers = static_cast<int>(Between(1, 3));
   world_.slots = (world_.parallelism + world_.workers - 1) / world_.workers;
   // Often enough that one worker may be missing.
   if (Chance(0.5)) {
     world_.slots = std::max(world_.slots, world_.parallelism / std::max(1, world_.workers - 1));
   }
+  world_.fresh_worker_names = Chance(0.4);
+  // Down to a window that one record overdraws.
+  if (Chance(0.5)) world_.channel_window_bytes = SkewedUs(1, 65'536);
   world_.heartbeat_interval_us = SkewedUs(100'000, 1'000'000);
   world_.heartbeat_timeout_us = world_.heartbeat_interval_us * Between(3, 6);
   world_.lease_timeout_us = SkewedUs(2'000'000, 5'000'000);
@@ -516,7 +519,9 @@ void WorldDrawer::DrawOdds() {
   odds.storage_error_before = draw(0.25, 0.0002, 0.01);
   odds.storage_error_after = draw(0.25, 0.0002, 0.01);
   odds.storage_slow = draw(0.3, 0.002, 0.05);
-  odds.storage_slow_us = SkewedUs(10'000, 2'000'000);
+  odds.storage_slow_us = SkewedUs(10'000, 3'000'000);
+  odds.claim_slow = draw(0.25, 0.02, 0.4);
+  odds.claim_error_after = draw(0.25, 0.02, 0.4);
   if (!Chance(0.45)) return;
   odds.kill_point = Skewed(0.01, 0.2);
   for (const std::string& point : AllKillPoints()) {

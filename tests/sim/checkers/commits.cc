@@ -2,11 +2,8 @@
 
 #include <xxhash.h>
 
-#include <optional>
-
 #include "common/base/concat.h"
 #include "tests/support/memory_disk.h"
-#include "worker/connectors/files/file_names.h"
 
 namespace weir::sim {
 namespace {
@@ -17,7 +14,9 @@ uint64_t HashOf(const std::string& bytes) { return XXH3_64bits(bytes.data(), byt
 
 void CommitsChecker::OnStorage(const StorageEvent& event) {
   const std::string_view operation = event.operation;
-  if (operation == "read" || operation == "list" || operation == "stat") return;
+  if (operation == "read" || operation == "list" || operation == "stat" || operation == "sync") {
+    return;
+  }
   if (operation == "rename" || operation == "link") {
     OnNamed(event);
     return;
@@ -33,16 +32,6 @@ void CommitsChecker::OnStorage(const StorageEvent& event) {
   }
   const OutputPath place = facts_.Locate(event.path);
   if (place.sink < 0) return;
-  if (operation == "sync") {
-    // Not one of the promises, but worth to be met.
-    const StartedEntry* started = facts_.newest_started();
-    std::optional<HiddenName> hidden =
-        place.is_pending() ? ParseHiddenName(place.name) : std::nullopt;
-    if (hidden && started != nullptr && hidden->generation < started->entry.generation) {
-      facts_.probes().Hit(Probe::kZombieSealed);
-    }
-    return;
-  }
   if (place.is_final()) {
     context_.violation(Concat(event.process, " did ", operation, " on the visible ", event.path));
     return;

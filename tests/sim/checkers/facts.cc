@@ -92,12 +92,10 @@ void Facts::OnEntry(const StorageEvent& event, uint64_t term, uint64_t number) {
       LoadManifest(&completed);
       completed_.push_back(std::move(completed));
       new_completed_ = &completed_.back();
-      probes().Hit(Probe::kCheckpointCompleted);
       break;
     }
     case LogEntry::Kind::kFinished:
       finished_path_ = event.to;
-      probes().Hit(Probe::kFinished);
       break;
     default:
       break;

@@ -71,7 +71,6 @@ class Facts : public Checker {
 
   const Workload& workload() const { return workload_; }
   MemoryDisk& disk() const { return *context_.disk.disk(); }
-  Probes& probes() const { return context_.probes; }
 
   // "/checkpoints/<job>"; "" before the first entry.
   const std::string& job_directory() const { return job_directory_; }

@@ -11,19 +11,11 @@ void RestoreChecker::OnStartOrdered(const StartTasksRequest& request) {
   if (started != nullptr && request.generation < started->entry.generation) return;
   // Once a generation: afterwards it may complete checkpoints, and the order be repeated.
   if (request.generation == last_) return;
-  const CheckpointId restored = request.restore.checkpoint;
-  if (restored.value() > 0) {
-    facts_.probes().Hit(Probe::kRestored);
-    if (restored == last_restored_) facts_.probes().Hit(Probe::kRestoredTwice);
-  } else if (request.generation.value() > 1) {
-    facts_.probes().Hit(Probe::kRestoredFresh);
-  }
   last_ = request.generation;
-  last_restored_ = restored;
   std::string problem = Check(request);
   if (!problem.empty()) {
     context_.violation(Concat("generation ", request.generation, " is started from checkpoint ",
-                              restored, ": ", problem));
+                              request.restore.checkpoint, ": ", problem));
   }
 }
 

@@ -24,8 +24,7 @@ class RestoreChecker : public Checker {
 
   const CheckContext context_;
   Facts& facts_;
-  Generation last_;             // generation that was ordered to start
-  CheckpointId last_restored_;  // by it
+  Generation last_;  // that was ordered to start
 };
 
 }  // namespace weir::sim
