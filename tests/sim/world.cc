@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/base/concat.h"
-#include "tests/sim/world_drawer.h"
+#include "tests/sim/workload/world_drawer.h"
 
 namespace weir::sim {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "common/graph/job_graph.h"
 #include "common/graph/validate.h"
-#include "tests/sim/json_text.h"
+#include "tests/sim/workload/json_text.h"
 
 namespace weir::sim {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "common/checkpoint/manifest_codec.h"
 #include "tests/sim/checkers/checker.h"
-#include "tests/sim/workload.h"
+#include "tests/sim/workload/workload.h"
 
 namespace weir::sim {
 

@@ -1,4 +1,4 @@
-#include "tests/sim/world_drawer.h"
+#include "tests/sim/workload/world_drawer.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/base/concat.h"
-#include "tests/sim/json_text.h"
+#include "tests/sim/workload/json_text.h"
 
 namespace weir::sim {
 namespace {

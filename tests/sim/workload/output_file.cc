@@ -2,8 +2,8 @@
 #include <charconv>
 
 #include "common/base/concat.h"
-#include "tests/sim/json_text.h"
-#include "tests/sim/workload.h"
+#include "tests/sim/workload/json_text.h"
+#include "tests/sim/workload/workload.h"
 
 namespace weir::sim {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/sim/hand_made_job.h"
+#include "tests/sim/checkers/hand_made_job.h"
 
 #include <xxhash.h>
 

@@ -1,4 +1,4 @@
-#include "tests/sim/workload.h"
+#include "tests/sim/workload/workload.h"
 
 #include "common/base/check.h"
 

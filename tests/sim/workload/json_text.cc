@@ -1,4 +1,4 @@
-#include "tests/sim/json_text.h"
+#include "tests/sim/workload/json_text.h"
 
 #include <cstdint>
 #include <cstdio>

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/concat.h"
-#include "tests/sim/hand_made_job.h"
+#include "tests/sim/checkers/hand_made_job.h"
 
 namespace weir::sim {
 namespace {
