@@ -420,6 +420,10 @@ Co<StatusOr<SubmitResponse>> Coordinator::Store(SubmitRequest request, Submissio
     co_await registry_.Discard(directory);
     co_return status;
   }
+  // A later leader that has read the jobs already would never learn of this one: the client asks
+  // that one again, which finds the job.
+  status = co_await leadership_.Confirm();
+  if (!status.ok()) co_return status;
   SubmitResponse response{id, stored.record.graph.name};
   log::Info("job=", id.value().substr(0, 8), " '", response.name, "' is accepted",
             stored.checked ? "" : ", to be checked when a worker comes");

@@ -99,7 +99,7 @@ void JobMaster::Pump() {
     switch (action.kind) {
       case CheckpointAction::Kind::kTrigger:
         run_.triggered[checkpoint] = true;
-        generation_scope_.Spawn(TriggerFlow(std::move(action)));
+        job_scope_.Spawn(TriggerFlow(std::move(action)));
         break;
       case CheckpointAction::Kind::kWriteManifest:
         writing_.insert(checkpoint);
@@ -145,7 +145,8 @@ void JobMaster::Pump() {
   ArmTick();
 }
 
-// The directory first, durable, so that workers only create files in it; then the barriers.
+// The directory first, durable, so that workers only create files in it; then the barriers. Outlives
+// the generation, for a directory that is made after all when the checkpoint has ended would stay.
 Co<void> JobMaster::TriggerFlow(CheckpointAction action) {
   std::string directory =
       JoinPath(directory_, CheckpointDirectoryName(action.checkpoint, action.generation));
@@ -154,7 +155,11 @@ Co<void> JobMaster::TriggerFlow(CheckpointAction action) {
     if (status.ok() || status.code() == StatusCode::kAlreadyExists) {
       status = co_await SyncDirectory(environment_.files, directory_);
     }
-    if (!run_.triggered.contains(action.checkpoint)) co_return;
+    if (halted_) co_return;
+    if (!run_.triggered.contains(action.checkpoint)) {
+      if (status.ok()) (void)co_await RemoveTree(environment_.files, directory);
+      co_return;
+    }
     if (status.ok()) break;
     log::Warning(Tag(), " checkpoint=", action.checkpoint,
                  " waits for its directory: ", status.message());

@@ -146,6 +146,15 @@ Co<StatusOr<std::vector<CoordinatorNumber>>> Leadership::ListNumbers() {
   co_return numbers;
 }
 
+Co<Status> Leadership::Confirm() {
+  StatusOr<std::vector<CoordinatorNumber>> numbers = co_await ListNumbers();
+  if (!numbers.ok()) co_return numbers.status();
+  if (!leading_ || numbers->empty() || numbers->back() != number_) {
+    co_return UnavailableError(Concat("coordinator ", number_, " does not lead any more"));
+  }
+  co_return Status();
+}
+
 Co<bool> Leadership::AwaitTurn() {
   // What the present leader shows of itself; it is alive while this changes.
   std::optional<std::string> seen;

@@ -64,6 +64,9 @@ class Leadership {
   bool leading() const { return leading_; }
   // REQUIRES: leading().
   CoordinatorNumber number() const { return number_; }
+  // Looks at storage: OK if no higher number is there. What this coordinator made durable before is
+  // then seen by every later leader when it takes office. kUnavailable otherwise.
+  Co<Status> Confirm();
   // The file of the own number and its contents: proof that a worker sees the same directory.
   const std::string& nonce_path() const { return nonce_path_; }
   const std::string& nonce() const { return nonce_; }

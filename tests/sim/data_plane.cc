@@ -59,11 +59,7 @@ class SimDataPlane::Sender : public ChannelSender {
     half_->waiting.emplace_back(id_, std::move(element));
     fabric_.Pump(half_);
   }
-  bool HasCredit() const override {
-    const bool has = channel_.credit.HasCredit();
-    if (!has) fabric_.probes_.Hit(Probe::kBlockedForCredit);
-    return has;
-  }
+  bool HasCredit() const override { return channel_.credit.HasCredit(); }
   void SetCreditWaker(std::function<void()> waker) override { channel_.waker = std::move(waker); }
 
  private:

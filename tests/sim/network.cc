@@ -196,8 +196,14 @@ class Network::CoordinatorCalls : public CoordinatorGateway {
                 DoneWith<RegisterResponse> done) override {
     Send<StatusOr<RegisterResponse>>(
         std::move(address), "Register", {}, {},
-        [request = std::move(request)](CoordinatorHandler& handler, auto answer) {
-          handler.Register(request, std::move(answer));
+        [&network = network_, request = std::move(request)](CoordinatorHandler& handler, auto answer) {
+          handler.Register(request, [&network, answer = std::move(answer)](
+                                        const StatusOr<RegisterResponse>& response) {
+            if (!response.ok() && response.status().domain() == ErrorDomain::kUser) {
+              network.probes_.Hit(Probe::kRefusedWorker);
+            }
+            answer(response);
+          });
         },
         std::move(done));
   }
@@ -225,7 +231,8 @@ class Network::CoordinatorCalls : public CoordinatorGateway {
     for (const TaskAck& ack : request.acks) lowest = std::min(lowest, ack.checkpoint);
     Send<Status>(
         std::move(address), "Acknowledge", generation, lowest,
-        [request = std::move(request)](CoordinatorHandler& handler, auto answer) {
+        [&network = network_, request = std::move(request)](CoordinatorHandler& handler, auto answer) {
+          if (network.ack_observer_) network.ack_observer_(request);
           handler.Acknowledge(request, std::move(answer));
         },
         std::move(done));
@@ -300,9 +307,9 @@ class Network::WorkerCalls : public WorkerGateway {
   void NotifyCompleted(std::string address, CheckpointNotice notice, Done done) override {
     Send<Status>(
         std::move(address), "NotifyCompleted", notice.generation, notice.checkpoint,
-        [this, address, notice](WorkerHandler& handler, auto answer) {
-          CheckpointId& last = network_.last_notice_[{address, notice.generation}];
-          if (notice.checkpoint < last) network_.probes_.Hit(Probe::kCompletedNoticeLate);
+        [&network = network_, address, notice](WorkerHandler& handler, auto answer) {
+          CheckpointId& last = network.last_notice_[{address, notice.generation}];
+          if (notice.checkpoint < last) network.probes_.Hit(Probe::kCompletedNoticeLate);
           last = std::max(last, notice.checkpoint);
           handler.NotifyCompleted(notice, std::move(answer));
         },
@@ -311,7 +318,8 @@ class Network::WorkerCalls : public WorkerGateway {
   void NotifyAborted(std::string address, CheckpointNotice notice, Done done) override {
     Send<Status>(
         std::move(address), "NotifyAborted", notice.generation, notice.checkpoint,
-        [notice](WorkerHandler& handler, auto answer) {
+        [&network = network_, notice](WorkerHandler& handler, auto answer) {
+          network.probes_.Hit(Probe::kCheckpointAborted);
           handler.NotifyAborted(notice, std::move(answer));
         },
         std::move(done));
@@ -328,8 +336,11 @@ class Network::WorkerCalls : public WorkerGateway {
     Generation generation = request.generation;
     Send<Status>(
         std::move(address), "Settle", generation, {},
-        [request = std::move(request)](WorkerHandler& handler, auto answer) {
-          handler.Settle(request, std::move(answer));
+        [&network = network_, request = std::move(request)](WorkerHandler& handler, auto answer) {
+          handler.Settle(request, [&network, answer = std::move(answer)](const Status& status) {
+            if (!status.ok()) network.probes_.Hit(Probe::kSettleFailed);
+            answer(status);
+          });
         },
         std::move(done));
   }

@@ -63,6 +63,9 @@ class Network {
   void BreakWatch(const std::string& watcher, const std::string& worker);
 
   void set_hook(std::function<Fate(const Message&)> hook) { hook_ = std::move(hook); }
+  void set_ack_observer(std::function<void(const AcknowledgeRequest&)> observer) {
+    ack_observer_ = std::move(observer);
+  }
   void set_start_observer(std::function<void(const StartTasksRequest&)> observer) {
     start_observer_ = std::move(observer);
   }
@@ -108,6 +111,7 @@ class Network {
   std::map<std::pair<std::string, Generation>, CheckpointId> last_notice_;  // by worker address
   std::function<Fate(const Message&)> hook_;
   std::function<void(const StartTasksRequest&)> start_observer_;
+  std::function<void(const AcknowledgeRequest&)> ack_observer_;  // delivered ones
 };
 
 }  // namespace weir::sim

@@ -7,6 +7,7 @@
 #include "common/base/concat.h"
 #include "common/base/kill_point.h"
 #include "worker/connectors/blackhole/blackhole.h"
+#include "worker/connectors/files/file_names.h"
 #include "worker/connectors/files/register.h"
 #include "worker/connectors/generator/generator_source.h"
 #include "worker/operators/builtin_operators.h"
@@ -15,6 +16,7 @@ namespace weir::sim {
 namespace {
 
 constexpr int64_t kRestartUsMax = 2'000'000;
+constexpr double kPauseAtKillPoint = 0.4;  // paused there rather than killed
 constexpr int64_t kSubmitAgainUs = 500'000;
 constexpr int64_t kSubmitPatienceUs = 8'000'000;
 constexpr int64_t kStopUsMax = 15'000'000;
@@ -77,6 +79,7 @@ Simulation::Simulation(World world, std::function<void(const std::string&)> trac
   network_.set_start_observer([this](const StartTasksRequest& request) {
     for (const auto& checker : checkers_) checker->OnStartOrdered(request);
   });
+  network_.set_ack_observer([this](const AcknowledgeRequest& request) { OnAck(request); });
   checkers_ = MakeCheckers({world_, storage_.view(), probes_, [this](const std::string& text) {
                               Violation("checker", text);
                             }});
@@ -150,7 +153,7 @@ void Simulation::StartWorker(Machine& machine) {
   const std::string title = machine.process->title();
   machine.coordinator_gateway = network_.MakeCoordinatorGateway(*machine.process);
   machine.data_plane = fabric_.Open(*machine.process, title + ":data");
-  machine.runner = std::make_unique<SimTaskRunner>(*machine.process, world_);
+  machine.runner = std::make_unique<SimTaskRunner>(*machine.process, world_, probes_);
   WorkerOptions options;
   options.info.name = WorkerName(world_.fresh_worker_names ? title : machine.name);
   options.info.incarnation = WorkerIncarnation(machine.random->HexName(16));
@@ -330,9 +333,31 @@ void Simulation::OnKillPoint(std::string_view name) {
     if (machine->process.get() != process) continue;
     if (scheduler_.tracing()) scheduler_.Trace(process->title(), Concat("at kill point ", name));
     ++faults_;
-    KillMachine(*machine);
-    RestartLater(*machine, scheduler_.Between(0, kRestartUsMax));
+    if (scheduler_.Chance(kPauseAtKillPoint)) {
+      const int64_t long_us =
+          2 * (machine->is_coordinator ? world_.lease_timeout_us : world_.heartbeat_timeout_us);
+      if (machine->is_coordinator) probes_.Hit(Probe::kCoordinatorPausedInClaim);
+      PauseFor(*machine, scheduler_.Between(1, long_us));
+    } else {
+      KillMachine(*machine);
+      RestartLater(*machine, scheduler_.Between(0, kRestartUsMax));
+    }
   }
+}
+
+void Simulation::PauseFor(Machine& machine, int64_t dwell_us) {
+  if (!machine.lives() || machine.process->paused()) return;
+  Pause(machine.name);
+  scheduler_.After(dwell_us, [this, dwell_us, &machine, process = machine.process.get()] {
+    if (machine.process.get() != process || !process->alive() || !process->paused()) return;
+    if (machine.is_coordinator) {
+      const bool deposed = !entries_.empty() && entries_.back().process != process->title();
+      if (deposed && machine.coordinator->leading()) probes_.Hit(Probe::kDeposedWoke);
+    } else if (dwell_us > world_.heartbeat_timeout_us) {
+      probes_.Hit(Probe::kZombieWorker);
+    }
+    Continue(machine.name);
+  });
 }
 
 void Simulation::Start() {
@@ -367,7 +392,7 @@ void Simulation::Submit() {
     coordinator->Submit(request, [this, try_again](StatusOr<SubmitResponse> answer) {
       if (answer.ok()) {
         is_submitted_ = true;
-      } else if (answer.status().domain() == ErrorDomain::kUser) {
+      } else if (answer.status().domain() == ErrorDomain::kUser && !faults_on_) {
         Violation("submission", answer.status().message());
       } else {
         try_again(kSubmitAgainUs);
@@ -378,39 +403,66 @@ void Simulation::Submit() {
 }
 
 void Simulation::OnStorage(const StorageEvent& event) {
-  if (event.operation == "link" && event.to.find("/log/") != std::string::npos) {
-    StatusOr<LogEntry> entry = DecodeLogEntry(storage_.view().Bytes(event.to));
-    if (entry.ok()) {
-      entries_.push_back({event.to, *entry, std::string(event.process), event.now_us});
-      switch (entry->kind) {
-        case LogEntry::Kind::kCompleted:
-          probes_.Hit(Probe::kCheckpointCompleted);
-          break;
-        case LogEntry::Kind::kStarted:
-          if (Count(LogEntry::Kind::kStarted) > 1) {
-            probes_.Hit(entry->checkpoint.value() > 0 ? Probe::kRestored : Probe::kRestoredFresh);
-          }
-          break;
-        case LogEntry::Kind::kFinished:
-          probes_.Hit(Probe::kFinished);
-          has_ended_ = true;
-          break;
-        case LogEntry::Kind::kFailed:
-        case LogEntry::Kind::kCanceled:
-          has_ended_ = true;
-          break;
-        default:
-          break;
-      }
-      if (scheduler_.tracing()) {
-        scheduler_.Trace(event.process,
-                         Concat("log entry ", event.to, " kind ", static_cast<int>(entry->kind),
-                                " generation ", entry->generation, " checkpoint ",
-                                entry->checkpoint, " ", entry->reason));
-      }
-    }
+  if (event.operation == "link" && event.to.find("/log/") != std::string::npos) OnLogEntry(event);
+  if (event.operation == "create" && event.path.ends_with(".pending")) {
+    std::optional<HiddenName> name =
+        ParseHiddenName(std::string_view(event.path).substr(event.path.rfind('/') + 1));
+    if (name && name->generation < newest_generation_) probes_.Hit(Probe::kZombieSealed);
   }
   for (const auto& checker : checkers_) checker->OnStorage(event);
+}
+
+void Simulation::OnLogEntry(const StorageEvent& event) {
+  StatusOr<LogEntry> entry = DecodeLogEntry(storage_.view().Bytes(event.to));
+  if (!entry.ok()) return;
+  if (scheduler_.tracing()) {
+    scheduler_.Trace(event.process,
+                     Concat("log entry ", event.to, " kind ", static_cast<int>(entry->kind),
+                            " generation ", entry->generation, " checkpoint ", entry->checkpoint,
+                            " ", entry->reason));
+  }
+  switch (entry->kind) {
+    case LogEntry::Kind::kCompleted:
+      probes_.Hit(Probe::kCheckpointCompleted);
+      break;
+    case LogEntry::Kind::kStarted:
+      if (!entries_.empty()) {
+        const bool restores = entry->checkpoint.value() > 0;
+        probes_.Hit(restores ? Probe::kRestored : Probe::kRestoredFresh);
+        for (const Entry& earlier : entries_) {
+          if (earlier.entry.kind != LogEntry::Kind::kStarted) continue;
+          if (restores && earlier.entry.checkpoint == entry->checkpoint) {
+            probes_.Hit(Probe::kRestoredTwice);
+          }
+        }
+        if (ParentPath(entries_.back().path) != ParentPath(event.to)) {
+          probes_.Hit(Probe::kTakenOver);
+        }
+      }
+      newest_generation_ = std::max(newest_generation_, entry->generation);
+      break;
+    case LogEntry::Kind::kFinished:
+      probes_.Hit(Probe::kFinished);
+      has_ended_ = true;
+      break;
+    case LogEntry::Kind::kFailed:
+    case LogEntry::Kind::kCanceled:
+      has_ended_ = true;
+      break;
+    default:
+      break;
+  }
+  entries_.push_back({event.to, *std::move(entry), std::string(event.process), event.now_us});
+}
+
+void Simulation::OnAck(const AcknowledgeRequest& request) {
+  const CheckpointId newest = newest_completed();
+  for (const TaskAck& ack : request.acks) {
+    if (ack.checkpoint <= newest) probes_.Hit(Probe::kLateAck);
+    for (const SnapshotMetrics& metrics : ack.metrics) {
+      if (metrics.alignment_us > 0) probes_.Hit(Probe::kAlignmentBlocked);
+    }
+  }
 }
 
 int64_t Simulation::Count(LogEntry::Kind kind) const {
@@ -481,15 +533,8 @@ void Simulation::Inject(const FaultPlan& plan) {
     KillMachine(*machine);
     RestartLater(*machine, dwell_us);
   };
-  auto pause = [this, dwell_us](Machine* machine, Probe probe) {
-    if (machine == nullptr || machine->process->paused()) return;
-    Pause(machine->name);
-    scheduler_.After(dwell_us, [this, probe, dwell_us, process = machine->process.get(),
-                                name = machine->name] {
-      if (!process->alive() || !process->paused()) return;
-      if (dwell_us > world_.heartbeat_timeout_us) probes_.Hit(probe);
-      Continue(name);
-    });
+  auto pause = [this, dwell_us](Machine* machine) {
+    if (machine != nullptr) PauseFor(*machine, dwell_us);
   };
   auto disk = [this, dwell_us](int which, void (Storage::*set)(bool)) {
     if (disk_faults_[which]++ == 0) (storage_.*set)(true);
@@ -513,10 +558,10 @@ void Simulation::Inject(const FaultPlan& plan) {
       if (plan.kind == FaultKind::kPowerLoss) PowerLoss();
       break;
     case FaultKind::kPauseWorker:
-      pause(Pick(Living(false, true)), Probe::kZombieWorker);
+      pause(Pick(Living(false, true)));
       break;
     case FaultKind::kPauseCoordinator:
-      pause(Pick(Living(true, false)), Probe::kDeposedWoke);
+      pause(Pick(Living(true, false)));
       break;
     case FaultKind::kStopWorker:
       if (Machine* machine = Pick(Living(false, true))) Stop(machine->name);

@@ -73,6 +73,8 @@ class Simulation {
   void Continue(const std::string& name);
   // As by SIGTERM.
   void Stop(const std::string& name);
+  // What storage had not synced is lost. REQUIRES: every machine is dead.
+  void PowerLoss();
   Process* process(const std::string& name);  // nullptr: dead
   Coordinator* coordinator(const std::string& name);
   // The one that leads, by the highest number; nullptr: none.
@@ -121,16 +123,18 @@ class Simulation {
   void StartWorker(Machine& machine);
   void Bury(Machine& machine);
   void KillMachine(Machine& machine);
+  void PauseFor(Machine& machine, int64_t dwell_us);
   void RestartLater(Machine& machine, int64_t delay_us);
   void Submit();
   void OnStorage(const StorageEvent& event);
+  void OnLogEntry(const StorageEvent& event);
+  void OnAck(const AcknowledgeRequest& request);
   // Faults.
   void ScheduleFault(const FaultPlan& plan);
   void Inject(const FaultPlan& plan);
   std::vector<Machine*> Living(bool coordinators, bool workers);
   Machine* Pick(std::vector<Machine*> machines);
   void Heal();
-  void PowerLoss();
 
   const World world_;
   Scheduler scheduler_;
@@ -144,6 +148,7 @@ class Simulation {
   std::vector<std::unique_ptr<Process>> dead_;  // their events may still come due
   std::vector<std::unique_ptr<Checker>> checkers_;
   std::vector<Entry> entries_;
+  Generation newest_generation_;
   std::function<void(Process&, std::string_view)> kill_point_hook_;
   std::string violation_;
   bool is_supervised_ = false;

@@ -39,6 +39,9 @@ void SimTaskRunner::StepLater(const std::shared_ptr<Place>& place) {
     place->is_ready = false;
     std::shared_ptr<Task> task = place->task;
     const StepResult result = task->Step();
+    if (result.kind == StepResult::Kind::kBlocked && result.reason == BlockingReason::kCredit) {
+      probes_.Hit(Probe::kBlockedForCredit);
+    }
     if (result.kind == StepResult::Kind::kProgress) place->is_ready = true;
     if (place->is_ready) StepLater(place);
   });

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "tests/sim/probes.h"
 #include "tests/sim/process.h"
 #include "tests/sim/world.h"
 #include "worker/task/task_runner.h"
@@ -15,7 +16,8 @@ namespace weir::sim {
 // Thread: confined to the simulation.
 class SimTaskRunner : public TaskRunner {
  public:
-  SimTaskRunner(Process& process, const World& world) : process_(process), world_(world) {}
+  SimTaskRunner(Process& process, const World& world, Probes& probes)
+      : process_(process), world_(world), probes_(probes) {}
   ~SimTaskRunner() override;
 
   Seat MakeSeat() override;
@@ -28,6 +30,7 @@ class SimTaskRunner : public TaskRunner {
 
   Process& process_;
   const World& world_;
+  Probes& probes_;
   uint64_t next_seat_ = 1;
   std::map<uint64_t, std::shared_ptr<Place>> places_;
 };

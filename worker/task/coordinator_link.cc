@@ -93,6 +93,7 @@ Co<void> CoordinatorLink::Run() {
         continue;
       }
       HeardOf(answer->coordinator);
+      callbacks_.heard(request.hosted);
       for (const auto& [job, generation] : answer->end) callbacks_.end(job, generation);
     }
     address_.clear();

@@ -17,6 +17,8 @@ class CoordinatorLink {
  public:
   struct Callbacks {
     std::function<std::vector<HostedGeneration>()> hosted;  // for the heartbeat
+    // The coordinator has taken a heartbeat with these.
+    std::function<void(const std::vector<HostedGeneration>&)> heard;
     std::function<void(const JobId&, Generation)> end;      // no longer current there
     std::function<void()> abandoned;  // without a coordinator for coordinator_timeout
   };

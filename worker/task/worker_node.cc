@@ -38,7 +38,7 @@ WorkerNode::WorkerNode(WorkerOptions options, WorkerEnvironment environment)
   callbacks.hosted = [this] { return HostedNow(); };
   callbacks.end = [this](const JobId& job, Generation generation) {
     log::Info("ending tasks that are no longer current job=", job, " generation=", generation);
-    End(job, generation, [] {});
+    EndLate(job, generation);
   };
   callbacks.abandoned = [this] {
     std::map<JobId, Generation> all;
@@ -46,7 +46,13 @@ WorkerNode::WorkerNode(WorkerOptions options, WorkerEnvironment environment)
     for (const auto& [job, generation] : all) {
       log::Warning("no coordinator for too long: ending tasks job=", job,
                    " generation=", generation);
-      End(job, generation, [] {});
+      EndLate(job, generation);
+    }
+  };
+  callbacks.heard = [this](const std::vector<HostedGeneration>& heartbeat) {
+    for (const HostedGeneration& hosted : heartbeat) {
+      auto late = ended_late_.find(hosted.job);
+      if (late != ended_late_.end() && late->second == hosted.generation) ended_late_.erase(late);
     }
   };
   link_ = std::make_unique<CoordinatorLink>(environment_, options_, std::move(callbacks));
@@ -79,7 +85,16 @@ std::vector<HostedGeneration> WorkerNode::HostedNow() const {
     if (hosted.host == nullptr || hosted.ending) continue;
     result.push_back({job, hosted.generation, hosted.host->Metrics()});
   }
+  for (const auto& [job, generation] : ended_late_) result.push_back({job, generation, {}});
   return result;
+}
+
+void WorkerNode::EndLate(const JobId& job, Generation generation) {
+  auto hosted = hosted_.find(job);
+  if (hosted != hosted_.end() && hosted->second.generation <= generation) {
+    ended_late_[job] = hosted->second.generation;
+  }
+  End(job, generation, [] {});
 }
 
 StatusOr<GenerationHost*> WorkerNode::Current(const JobId& job, Generation generation) {
@@ -206,7 +221,7 @@ void WorkerNode::StartNow(StartTasksRequest request, Done done) {
   };
   reports.stale = [this, job, generation] {
     log::Info("coordinator knows this generation no more job=", job, " generation=", generation);
-    End(job, generation, [] {});
+    EndLate(job, generation);
   };
   Hosted& hosted = hosted_[job];
   hosted.generation = generation;

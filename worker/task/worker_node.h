@@ -57,11 +57,15 @@ class WorkerNode : public WorkerHandler {
   // The running generation a message is for, or why it is not acted on.
   StatusOr<GenerationHost*> Current(const JobId& job, Generation generation);
   std::vector<HostedGeneration> HostedNow() const;
+  // Ends tasks that nobody ordered to end by name. The coordinator hears of them once more, for it
+  // has to remove what they made after it settled their sinks.
+  void EndLate(const JobId& job, Generation generation);
 
   WorkerOptions options_;
   WorkerEnvironment environment_;
   std::map<JobId, Hosted> hosted_;
   std::map<JobId, Generation> ended_;  // highest generation ended here
+  std::map<JobId, Generation> ended_late_;  // not yet in a heartbeat that was answered
   std::deque<JobId> ended_order_;      // oldest first, bounds ended_
   std::unique_ptr<CoordinatorLink> link_;
   CoScope flows_;
