@@ -334,12 +334,13 @@ void JobMaster::OnWorkerLost(const WorkerInfo& worker, const std::string& reason
   outcome.error =
       UnavailableError(Concat("worker ", worker.name, " (", worker.host, ") is lost: ", reason));
   outcome.worker = worker.name.value();
-  if (run_.live && run_.workers.contains(worker.name)) {
-    if (!outcome_) {
-      EndRun(std::move(outcome));
-    } else if (!outcome_->finished && outcome_->error.code() == StatusCode::kUnavailable) {
+  bool is_ending = outcome_ && failure_generation_ < generation();  // perhaps waits for a claim
+  if (is_ending && run_.workers.contains(worker.name)) {
+    if (!outcome_->finished && outcome_->error.code() == StatusCode::kUnavailable) {
       *outcome_ = std::move(outcome);  // what its peers reported is only the consequence
     }
+  } else if (run_.live && run_.workers.contains(worker.name)) {
+    EndRun(std::move(outcome));
   } else if (failure_replaceable_ && failure_generation_ == generation() && failure_ &&
              run_.workers.contains(worker.name)) {
     failure_replaceable_ = false;
