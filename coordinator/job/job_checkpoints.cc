@@ -145,8 +145,9 @@ void JobMaster::Pump() {
   ArmTick();
 }
 
-// The directory first, durable, so that workers only create files in it; then the barriers. Outlives
-// the generation, for a directory that is made after all when the checkpoint has ended would stay.
+// The directory first, durable, so that workers only create files in it; then the barriers.
+// Outlives the generation, for a directory that is made after all when the checkpoint has ended
+// would stay.
 Co<void> JobMaster::TriggerFlow(CheckpointAction action) {
   std::string directory =
       JoinPath(directory_, CheckpointDirectoryName(action.checkpoint, action.generation));
@@ -223,6 +224,15 @@ Co<void> JobMaster::WriteManifest(CheckpointAction action) {
                                          std::move(bytes));
   writing_.erase(action.checkpoint);
   if (halted_) co_return;
+  if (action.generation < generation()) {
+    // It failed with its generation, and the sweep after that passed over what was being written.
+    status = co_await RemoveTree(environment_.files, directory);
+    if (!status.ok()) {
+      log::Warning(Tag(), " checkpoint=", action.checkpoint,
+                   " leaves files until the next restart: ", status.message());
+    }
+    co_return;
+  }
   if (status.ok()) {
     KillPoint("coordinator.after_manifest");
     written_[action.checkpoint] = Written{std::move(manifest), checksum};
