@@ -109,6 +109,58 @@ TEST_P(ThirdTakesOver, BothWake) {
   ExpectEnd();
 }
 
+class AtTheEnd : public Takeover, public ::testing::WithParamInterface<bool> {
+ protected:
+  // The leader is paused when FINISHED has been synced, or linked.
+  void PauseAtFinished(bool linked) {
+    Simulation& sim = scenario_.sim();
+    const std::string leader = sim.leader_name();
+    bool ends = false;
+    sim.storage().set_after([&](const Process& process, std::string_view operation,
+                                const std::string& path, const std::string& to) {
+      ends |= scenario_.Calls("EndTasks") > 0;
+      if (process.name() == leader && ends && paused_.empty() &&
+          operation == (linked ? "link" : "sync") &&
+          PlaceOf(path, to) == (linked ? "entry" : "temporary")) {
+        PauseNow(process);
+      }
+      return weir::Status();
+    });
+    ASSERT_TRUE(sim.Until([&] { return !paused_.empty(); }));
+    sim.storage().set_after(nullptr);
+  }
+};
+
+// Given: the final checkpoint has completed and is published, the tasks have ended; the leader is
+// paused before the entry FINISHED stands, or behind it. When: another takes over and the first goes
+// on. Then: the other starts from the final checkpoint, has nothing to read, and finishes; or leaves
+// the job as it is. Either way there is one FINISHED, and the output is what it was.
+TEST_P(AtTheEnd, OneFinishes) {
+  const bool linked = GetParam();
+  Simulation& sim = scenario_.sim();
+  ASSERT_TRUE(scenario_.StartUntilCompleted(2));
+  PauseAtFinished(linked);
+  if (HasFatalFailure()) return;
+  const CheckpointId final_checkpoint = sim.newest_completed();
+  EXPECT_EQ(scenario_.VisibleIds(), scenario_.AllIds());
+  const std::map<std::string, std::string> visible = scenario_.VisibleFiles();
+  ASSERT_TRUE(sim.Until([&] { return sim.leader_name() != ""; }));
+  if (!linked) {
+    AwaitNextLeader();
+    EXPECT_EQ(scenario_.LastStarted(), std::make_pair(uint64_t{2}, final_checkpoint.value()));
+    EXPECT_EQ(sim.Count(LogEntry::Kind::kFinished), 0);
+  }
+  WakeAndExpectNothing(paused_[0]);
+  ExpectEnd();
+  EXPECT_EQ(sim.Count(LogEntry::Kind::kFinished), 1);
+  EXPECT_EQ(scenario_.Started().size(), linked ? 1u : 2u);
+  EXPECT_EQ(scenario_.VisibleFiles(), visible);
+}
+
+INSTANTIATE_TEST_SUITE_P(Finished, AtTheEnd, ::testing::Bool(), [](const auto& info) {
+  return std::string(info.param ? "Stands" : "IsWritten");
+});
+
 INSTANTIATE_TEST_SUITE_P(Step, TakeoverAt, ::testing::ValuesIn(kSteps),
                          [](const auto& info) { return std::string(info.param.name); });
 INSTANTIATE_TEST_SUITE_P(Step, ThirdTakesOver,
