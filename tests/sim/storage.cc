@@ -317,6 +317,9 @@ Status Storage::State::Refusal(const Request& request) {
     return refuse(EROFS, "");
   }
   if (faults_on && scheduler.Chance(world.odds.storage_error_before)) {
+    if (request.operation == Operation::kSync && scheduler.Chance(0.5)) {
+      disk->FailSync(request.path);
+    }
     return refuse(EIO, " (simulated)");
   }
   return {};

@@ -268,6 +268,29 @@ TEST(SimStorageTest, ErrorsComeBeforeOrAfterTheEffect) {
   EXPECT_EQ((seen[{true, false}]), 0);
 }
 
+TEST(SimStorageTest, BytesWhoseSyncFailedAreNotMadeDurableByALaterOne) {
+  World world = Machine::Quick();
+  world.odds.storage_error_before = 1;
+  int lost = 0;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    Machine machine(seed, world);
+    ASSERT_TRUE(machine.Create("/d/a", "first").ok());
+    ASSERT_TRUE(machine.SyncDirectory("/d").ok());
+    machine.storage_.set_faults_on(true);
+    EXPECT_FALSE(machine.Sync("/d/a").ok());
+    machine.storage_.set_faults_on(false);
+    EXPECT_TRUE(machine.Sync("/d/a").ok());
+    lost += !machine.disk().IsDurable("/d/a");
+    // What is written anew is.
+    machine.files_->WriteAt("/d/a", 0, "second", [](Status) {});
+    machine.Run();
+    EXPECT_TRUE(machine.Sync("/d/a").ok());
+    EXPECT_TRUE(machine.disk().IsDurable("/d/a"));
+  }
+  EXPECT_GT(lost, 10);
+  EXPECT_LT(lost, 40);
+}
+
 TEST(SimStorageTest, HooksStopTheWorldJustBeforeAndJustAfter) {
   for (bool before : {true, false}) {
     Machine machine(1);

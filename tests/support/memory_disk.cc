@@ -45,6 +45,7 @@ struct MemoryDisk::Node {
   bool is_directory = false;
   // Files. Shared while they are equal; nullptr: empty.
   std::shared_ptr<std::string> bytes, durable;
+  std::shared_ptr<std::string> failed;  // bytes whose sync has failed
   // Directories.
   std::map<std::string, NodePtr, std::less<>> names;
   std::map<std::string, std::vector<Change>, std::less<>> unsynced;
@@ -52,7 +53,7 @@ struct MemoryDisk::Node {
   std::string& OwnBytes() {
     if (bytes == nullptr) {
       bytes = std::make_shared<std::string>();
-    } else if (bytes == durable) {
+    } else if (bytes == durable || bytes == failed) {
       bytes = std::make_shared<std::string>(*bytes);
     }
     return *bytes;
@@ -174,7 +175,7 @@ Status MemoryDisk::Truncate(std::string_view path, int64_t size) {
 Status MemoryDisk::Sync(std::string_view path) {
   Node* node = Find(path);
   if (node == nullptr) return Failed(ENOENT, "sync", path);
-  node->durable = node->bytes;
+  if (node->bytes == nullptr || node->bytes != node->failed) node->durable = node->bytes;
   return {};
 }
 
@@ -350,6 +351,26 @@ const std::string* MemoryDisk::Bytes(std::string_view path) const {
 }
 
 bool MemoryDisk::Exists(std::string_view path) const { return Find(path) != nullptr; }
+
+bool MemoryDisk::IsDurable(std::string_view path) const {
+  const Node* node = root_.get();
+  while (true) {
+    std::string_view name = TakeName(&path);
+    if (name.empty()) return node->is_directory || node->bytes == node->durable;
+    auto it = node->names.find(name);
+    if (it == node->names.end()) return false;
+    auto history = node->unsynced.find(name);
+    if (history != node->unsynced.end() && history->second.front().target != it->second) {
+      return false;
+    }
+    node = it->second.get();
+  }
+}
+
+void MemoryDisk::FailSync(std::string_view path) {
+  Node* node = Find(path);
+  if (node != nullptr && node->bytes != node->durable) node->failed = node->bytes;
+}
 
 std::vector<std::string> MemoryDisk::Names(std::string_view path) const {
   std::vector<std::string> names;

@@ -48,6 +48,12 @@ class MemoryDisk {
   // The bytes of a file until it changes; nullptr: there is no file of that name.
   const std::string* Bytes(std::string_view path) const;
   bool Exists(std::string_view path) const;
+  // Whether a power loss now would leave it as it is, under this name.
+  bool IsDurable(std::string_view path) const;
+  // A sync of the file failed in the worst way that there is (Linux does so): its bytes count as
+  // written from now on and are not durable, whatever later syncs say, until they are written
+  // again.
+  void FailSync(std::string_view path);
   // Names in a directory, sorted; none if there is no such directory.
   std::vector<std::string> Names(std::string_view path) const;
   // Paths of all files below `path`, sorted.

@@ -58,22 +58,36 @@ TEST(CheckersTest, AreSilentWhenAllIsRight) {
 }
 
 TEST(CheckersTest, AreSilentWhenAPowerLossTakesWhatWasNotSynced) {
-  Life life;
-  life.UntilRestored();
-  // The second one completes, and its rows are visible, until the power is lost.
-  life.job.Write(life.second);
-  life.job.Completed(1, 4, life.second);
-  life.job.Do("rename", life.job.PendingPath(life.second), life.job.FinalPath(life.second));
-  life.job.PowerLoss();
-  // The next leader has never heard of it, and takes the first one again.
-  life.job.Entry(1, 4, LogEntry::Kind::kSealed);
-  life.job.Started(2, 1, 3, 1);
-  life.job.OrderStart(3, life.first.manifest);
-  Job::Parts third = life.job.Checkpoint(3, 3, 2, 1, {Job::kRow1, Job::kRow2});
-  life.job.Write(third);
-  life.job.Completed(2, 2, third);
-  life.job.Publish(third);
-  EXPECT_EQ(life.job.violations(), "");
+  // The second checkpoint completes, or also becomes visible, until the power is lost.
+  for (bool completes_for_good : {false, true}) {
+    Life life;
+    life.UntilRestored();
+    life.job.Write(life.second);
+    life.job.Completed(1, 4, life.second);
+    if (completes_for_good) {
+      life.job.Do("sync_directory", Job::kJob + "/log/000001");
+      life.job.Do("rename", life.job.PendingPath(life.second), life.job.FinalPath(life.second));
+    }
+    life.job.PowerLoss();
+    EXPECT_EQ(life.job.disk().Exists(Job::kJob + "/log/000001/0000000004"), completes_for_good);
+    EXPECT_TRUE(life.job.disk().Exists(life.job.PendingPath(life.second)));
+    if (completes_for_good) {
+      life.job.Publish(life.second);
+      life.job.Started(1, 5, 3, 2);
+      life.job.OrderStart(3, life.second.manifest);
+    } else {
+      // The next leader has never heard of it, and takes the first one again.
+      life.job.Entry(1, 4, LogEntry::Kind::kSealed);
+      life.job.Started(2, 1, 3, 1);
+      life.job.OrderStart(3, life.first.manifest);
+      Job::Parts third = life.job.Checkpoint(3, 3, 2, 1, {Job::kRow1, Job::kRow2});
+      life.job.Write(third);
+      life.job.Completed(2, 2, third);
+      life.job.Do("sync_directory", Job::kJob + "/log/000002");
+      life.job.Publish(third);
+    }
+    EXPECT_EQ(life.job.violations(), "");
+  }
 }
 
 // ---- exactly once ------------------------------------------------------------------------------
@@ -312,6 +326,35 @@ TEST(CompletionCheckerTest, ItsManifestIsThereAndTheOneThatIsNamed) {
   }
 }
 
+TEST(CompletionCheckerTest, AllThatItNamesIsDurableBefore) {
+  {
+    Life life;
+    life.job.Started(1, 1, 1, 0);
+    life.job.Write(life.first);
+    // As if nobody had synced it.
+    const std::string path = life.job.ManifestPath(life.first);
+    std::string bytes = *life.job.disk().Bytes(path);
+    life.job.disk().PutFile(path, "");
+    ASSERT_TRUE(life.job.disk().WriteAt(path, 0, bytes).ok());
+    life.job.Completed(1, 2, life.first);
+    EXPECT_TRUE(life.job.Says("completion", "chk-1.1/_metadata is not durable"));
+  }
+  {
+    Life life;
+    life.job.Started(1, 1, 1, 0);
+    life.job.Write(life.first);
+    // As if its name had not been synced.
+    const std::string path = Concat(Job::kJob, "/", life.first.state_files.begin()->first);
+    std::string bytes = *life.job.disk().Bytes(path);
+    ASSERT_TRUE(life.job.disk().Remove(path).ok());
+    ASSERT_TRUE(life.job.disk().SyncDirectory(ParentPath(path)).ok());
+    ASSERT_TRUE(life.job.disk().Create(path, bytes).ok());
+    ASSERT_TRUE(life.job.disk().Sync(path).ok());
+    life.job.Completed(1, 2, life.first);
+    EXPECT_TRUE(life.job.Says("completion", "chk-1.1/agg-0-x-keyed is not durable"));
+  }
+}
+
 TEST(CompletionCheckerTest, GenerationsGrowAndStartFromTheNewestCompleted) {
   {
     Life life;
@@ -336,6 +379,23 @@ TEST(CommitsCheckerTest, OnlyWhatACompletedCheckpointListsBecomesVisible) {
   life.job.Write(life.first);
   life.job.Publish(life.first);
   EXPECT_TRUE(life.job.Says("commits", "but no completed checkpoint lists it"));
+}
+
+TEST(CommitsCheckerTest, NotBeforeTheEntryIsDurable) {
+  Life life;
+  life.job.Started(1, 1, 1, 0);
+  life.job.Write(life.first);
+  life.job.Completed(1, 2, life.first);
+  life.job.Publish(life.first);
+  EXPECT_TRUE(life.job.Says("commits", "which completes checkpoint 1, is not durable yet"));
+}
+
+TEST(CommitsCheckerTest, AJobIsFinishedWhenAllIsVisibleForGood) {
+  Life life;
+  life.UntilSecond();
+  life.job.Do("rename", life.job.PendingPath(life.second), life.job.FinalPath(life.second));
+  life.job.Entry(1, 5, LogEntry::Kind::kFinished);
+  EXPECT_TRUE(life.job.Says("commits", "the job is FINISHED, but /out/out/job-out-0-2-0.jsonl"));
 }
 
 TEST(CommitsCheckerTest, UnderTheNameAndLengthThatItGives) {
@@ -389,7 +449,6 @@ TEST(CommitsCheckerTest, APowerLossTakesNothingThatIsListed) {
   life.job.Do("create", path, "", bytes);
   life.job.Completed(1, 2, life.first);
   life.job.Do("sync_directory", Job::kJob + "/log/000001");
-  EXPECT_EQ(life.job.violations(), "");
   life.job.PowerLoss();
   EXPECT_TRUE(life.job.Says("commits", "a power loss took"));
 }
@@ -412,6 +471,15 @@ TEST(FilesCheckerTest, WhatARetainedManifestNamesStays) {
   }
 }
 
+TEST(FilesCheckerTest, UntilALaterOneHasCompletedForGood) {
+  Life life;
+  life.UntilRestored();
+  life.job.Write(life.second);
+  life.job.Completed(1, 4, life.second);  // not synced
+  life.Drop(life.first);
+  EXPECT_TRUE(life.job.Says("files", "which the retained checkpoint 1 needs"));
+}
+
 TEST(FilesCheckerTest, APowerLossTakesNothingOfARetainedCheckpoint) {
   Life life;
   life.job.Started(1, 1, 1, 0);
@@ -422,7 +490,6 @@ TEST(FilesCheckerTest, APowerLossTakesNothingOfARetainedCheckpoint) {
   ASSERT_TRUE(life.job.disk().WriteAt(path, 0, bytes).ok());  // not synced
   life.job.Completed(1, 2, life.first);
   life.job.Do("sync_directory", Job::kJob + "/log/000001");
-  EXPECT_EQ(life.job.violations(), "");
   life.job.PowerLoss();
   EXPECT_TRUE(life.job.Says("files", "a power loss took"));
 }
@@ -476,7 +543,7 @@ TEST(RestoreCheckerTest, WhenAllOfItIsVisible) {
   life.UntilFirst();
   life.job.Started(1, 3, 2, 1);
   life.job.OrderStart(2, life.first.manifest);
-  EXPECT_TRUE(life.job.Says("restore", "is not visible yet"));
+  EXPECT_TRUE(life.job.Says("restore", "is not visible for good yet"));
 }
 
 TEST(RestoreCheckerTest, AndNothingLater) {

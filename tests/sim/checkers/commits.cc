@@ -13,6 +13,18 @@ uint64_t HashOf(const std::string& bytes) { return XXH3_64bits(bytes.data(), byt
 }  // namespace
 
 void CommitsChecker::OnStorage(const StorageEvent& event) {
+  if (facts_.new_finished()) {
+    for (const CompletedEntry& entry : facts_.completed()) {
+      for (size_t index : entry.listed) {
+        const ListedPart& part = facts_.parts()[index];
+        if (facts_.disk().IsDurable(part.final_path)) continue;
+        context_.violation(Concat("the job is FINISHED, but ", part.final_path,
+                                  ", which checkpoint ", entry.checkpoint,
+                                  " lists, is not visible for good"));
+        return;
+      }
+    }
+  }
   const std::string_view operation = event.operation;
   if (operation == "read" || operation == "list" || operation == "stat" || operation == "sync") {
     return;
@@ -74,6 +86,13 @@ void CommitsChecker::OnNamed(const StorageEvent& event) {
     context_.violation(Concat(event.process, " made ", event.path, " visible as ", event.to,
                               ", but checkpoint ", part->first_listed, " names it ",
                               part->final_path));
+    return;
+  }
+  const CompletedEntry* lists = facts_.FindCompleted(part->first_listed);
+  if (lists != nullptr && !facts_.IsDurable(*lists)) {
+    context_.violation(Concat(event.process, " made ", event.path, " visible as ", event.to,
+                              ", but ", lists->path, ", which completes checkpoint ",
+                              lists->checkpoint, ", is not durable yet"));
     return;
   }
   const std::string* bytes = facts_.disk().Bytes(event.to);

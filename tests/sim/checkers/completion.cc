@@ -1,6 +1,7 @@
 #include "tests/sim/checkers/completion.h"
 
 #include "common/base/concat.h"
+#include "common/storage/file_system.h"
 #include "tests/support/memory_disk.h"
 
 namespace weir::sim {
@@ -15,6 +16,7 @@ void CompletionChecker::OnStorage(const StorageEvent& event) {
   if (const CompletedEntry* entry = facts_.new_completed()) {
     std::string problem = CheckCompleted(*entry);
     if (problem.empty()) problem = CheckParts(*entry);
+    if (problem.empty()) problem = CheckDurable(*entry);
     if (!problem.empty()) {
       context_.violation(Concat(entry->path, " of ", event.process, " completes checkpoint ",
                                 entry->checkpoint, " of generation ", entry->generation, ": ",
@@ -33,6 +35,7 @@ void CompletionChecker::OnStorage(const StorageEvent& event) {
 std::string CompletionChecker::CheckCompleted(const CompletedEntry& entry) const {
   if (!entry.problem.empty()) return entry.problem;
   if (facts_.finished()) return "the job is FINISHED";
+  if (facts_.ended()) return "the job has ended";
   const StartedEntry* started = facts_.newest_started();
   if (started == nullptr) return "no generation has started";
   if (entry.term != started->term || entry.generation != started->entry.generation) {
@@ -65,6 +68,26 @@ std::string CompletionChecker::CheckParts(const CompletedEntry& entry) const {
     if (part.generation != entry.generation && part.first_listed == entry.checkpoint) {
       return Concat(part.pending_path, " is of generation ", part.generation,
                     " and no checkpoint has listed it before");
+    }
+  }
+  return "";
+}
+
+std::string CompletionChecker::CheckDurable(const CompletedEntry& entry) const {
+  const MemoryDisk& disk = facts_.disk();
+  std::string path = JoinPath(entry.directory, "_metadata");
+  if (!disk.IsDurable(path)) return Concat(path, " is not durable");
+  for (const OperatorSnapshot& snapshot : entry.manifest->snapshots) {
+    for (const StateHandle& handle : snapshot.handles) {
+      path = JoinPath(facts_.job_directory(), handle.path);
+      if (!disk.IsDurable(path)) return Concat(path, " is not durable");
+    }
+  }
+  for (size_t index : entry.listed) {
+    const ListedPart& part = facts_.parts()[index];
+    // One that got its name meanwhile was durable under the other.
+    if (disk.Exists(part.pending_path) && !disk.IsDurable(part.pending_path)) {
+      return Concat(part.pending_path, " is not durable");
     }
   }
   return "";

@@ -10,7 +10,8 @@ namespace weir::sim {
 
 // The rules of the completion log: a checkpoint has one manifest a generation and completes once;
 // completed ids and started generations only grow; what completes is of the newest generation of
-// the newest term, and nothing of an older one is part of it; its manifest is there.
+// the newest term, and nothing of an older one is part of it; its manifest and all that it
+// names are there, durable before the entry is.
 // Thread: confined to the simulation.
 class CompletionChecker : public Checker {
  public:
@@ -24,6 +25,7 @@ class CompletionChecker : public Checker {
   // "" when it is as it must be.
   std::string CheckCompleted(const CompletedEntry& entry) const;
   std::string CheckParts(const CompletedEntry& entry) const;
+  std::string CheckDurable(const CompletedEntry& entry) const;
   std::string CheckStarted(const StartedEntry& entry) const;
 
   const CheckContext context_;

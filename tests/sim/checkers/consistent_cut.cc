@@ -256,9 +256,9 @@ std::string ConsistentCutChecker::CheckSealed(const CompletedEntry& entry, Cut* 
   for (const Cut& earlier : cuts_) known.insert(earlier.parts.begin(), earlier.parts.end());
   for (size_t index : known) {
     const ListedPart& part = facts_.parts()[index];
-    if (!listed.contains(index) && !facts_.disk().Exists(part.final_path)) {
+    if (!listed.contains(index) && !facts_.disk().IsDurable(part.final_path)) {
       return Concat(part.pending_path, ", which checkpoint ", part.first_listed,
-                    " lists, is neither listed again nor visible");
+                    " lists, is neither listed again nor visible for good");
     }
   }
   for (size_t index : listed) {

@@ -6,7 +6,6 @@
 #include <charconv>
 
 #include "common/base/concat.h"
-#include "tests/support/memory_disk.h"
 #include "worker/connectors/files/file_names.h"
 
 namespace weir::sim {
@@ -45,6 +44,7 @@ Facts::Facts(const CheckContext& context) : context_(context), workload_(context
 void Facts::OnStorage(const StorageEvent& event) {
   new_completed_ = nullptr;
   new_started_ = nullptr;
+  new_finished_ = false;
   const bool link = event.operation == "link";
   if (!link && event.operation != "remove") return;
   std::string_view directory;
@@ -96,6 +96,11 @@ void Facts::OnEntry(const StorageEvent& event, uint64_t term, uint64_t number) {
     }
     case LogEntry::Kind::kFinished:
       finished_path_ = event.to;
+      new_finished_ = true;
+      break;
+    case LogEntry::Kind::kCanceled:
+    case LogEntry::Kind::kFailed:
+      given_up_path_ = event.to;
       break;
     default:
       break;
@@ -156,10 +161,12 @@ void Facts::LoadManifest(CompletedEntry* entry) {
 void Facts::OnPowerLoss() {
   new_completed_ = nullptr;
   new_started_ = nullptr;
+  new_finished_ = false;
   auto gone = [&](const auto& entry) { return !entry.pruned && !disk().Exists(entry.path); };
   std::erase_if(started_, gone);
   std::erase_if(sealed_, [&](const auto& seal) { return !disk().Exists(seal.second); });
   if (finished() && !disk().Exists(finished_path_)) finished_path_.clear();
+  if (!given_up_path_.empty() && !disk().Exists(given_up_path_)) given_up_path_.clear();
   if (std::erase_if(completed_, gone) == 0) return;
   // What only those listed is not listed any more.
   std::vector<bool> keep(parts_.size());

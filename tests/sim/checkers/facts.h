@@ -12,6 +12,7 @@
 #include "common/checkpoint/manifest_codec.h"
 #include "tests/sim/checkers/checker.h"
 #include "tests/sim/workload/workload.h"
+#include "tests/support/memory_disk.h"
 
 namespace weir::sim {
 
@@ -80,10 +81,17 @@ class Facts : public Checker {
   // The entry that the event being told has made; nullptr: none such.
   const CompletedEntry* new_completed() const { return new_completed_; }
   const StartedEntry* new_started() const { return new_started_; }
+  bool new_finished() const { return new_finished_; }
   bool finished() const { return !finished_path_.empty(); }
+  // Finished, or given up: CANCELED, FAILED.
+  bool ended() const { return finished() || !given_up_path_.empty(); }
   // Of the highest id; nullptr: none.
   const CompletedEntry* newest_completed() const;
   const CompletedEntry* FindCompleted(CheckpointId checkpoint) const;
+  // Whether a power loss leaves the entry.
+  bool IsDurable(const CompletedEntry& entry) const {
+    return entry.pruned || disk().IsDurable(entry.path);
+  }
   // Of the highest term and number; nullptr: none.
   const StartedEntry* newest_started() const;
   bool IsSealed(uint64_t term) const { return sealed_.contains(term); }
@@ -106,8 +114,10 @@ class Facts : public Checker {
   std::vector<StartedEntry> started_;
   std::map<uint64_t, std::string> sealed_;  // path of the seal of a term
   std::string finished_path_;
+  std::string given_up_path_;
   const CompletedEntry* new_completed_ = nullptr;
   const StartedEntry* new_started_ = nullptr;
+  bool new_finished_ = false;
   std::vector<ListedPart> parts_;
   std::unordered_map<std::string, size_t> part_of_;  // by pending path
   std::unordered_map<uint64_t, OutputFile> files_;   // by hash of sink and content

@@ -10,13 +10,13 @@
 
 namespace weir::sim {
 
-// The newest `retained`, and the one that the newest generation starts from until the next one
-// completes.
+// The newest `retained`; those that completed later count when a power loss would leave them.
 bool FilesChecker::IsRetained(const CompletedEntry& entry) const {
-  if (facts_.finished()) return false;
+  if (facts_.ended()) return false;
   const auto newer = std::count_if(
-      facts_.completed().begin(), facts_.completed().end(),
-      [&](const CompletedEntry& other) { return other.checkpoint > entry.checkpoint; });
+      facts_.completed().begin(), facts_.completed().end(), [&](const CompletedEntry& other) {
+        return other.checkpoint > entry.checkpoint && facts_.IsDurable(other);
+      });
   return newer < context_.world.retained;
 }
 

@@ -24,6 +24,9 @@ std::string RestoreChecker::Check(const StartTasksRequest& request) const {
   if (started == nullptr || started->entry.generation != request.generation) {
     return "there is no STARTED entry of it";
   }
+  if (!started->pruned && !facts_.disk().IsDurable(started->path)) {
+    return Concat(started->path, " is not durable yet");
+  }
   const CompletedEntry* newest = facts_.newest_completed();
   const CheckpointId due = newest == nullptr ? CheckpointId(0) : newest->checkpoint;
   if (request.restore.checkpoint != due) {
@@ -35,9 +38,9 @@ std::string RestoreChecker::Check(const StartTasksRequest& request) const {
   for (const CompletedEntry& entry : facts_.completed()) {
     for (size_t index : entry.listed) {
       const ListedPart& part = facts_.parts()[index];
-      if (!facts_.disk().Exists(part.final_path)) {
+      if (!facts_.disk().IsDurable(part.final_path)) {
         return Concat(part.pending_path, ", which checkpoint ", entry.checkpoint,
-                      " lists, is not visible yet");
+                      " lists, is not visible for good yet");
       }
     }
   }
