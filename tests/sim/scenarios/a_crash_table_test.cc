@@ -121,7 +121,9 @@ class CrashTable : public ::testing::TestWithParam<Row> {
       return;
     }
     EXPECT_EQ(moment_->open, CheckpointId(3)) << "a checkpoint is open";
-    EXPECT_FALSE(moment_->pending.empty()) << "rows flow";
+    if (point != "sink.before_sync") {
+      EXPECT_FALSE(moment_->pending.empty()) << "rows flow";
+    }
     EXPECT_EQ(moment_->newest, row.counts ? moment_->open : CheckpointId(moment_->open.value() - 1));
     if (point == "coordinator.before_manifest") {
       // Two positions, two keyed states.

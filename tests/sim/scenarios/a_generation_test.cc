@@ -119,6 +119,44 @@ TEST_P(StartsTwice, AsIfOnce) {
 // At once; while its task fails (the third checkpoint begins 0.6 s after the start); afterwards.
 INSTANTIATE_TEST_SUITE_P(LaterMs, StartsTwice, ::testing::Values(0, 1, 600, 605, 610, 650, 1500));
 
+// Given: a worker has died, the other one has ended generation 1, and generation 2 waits for slots.
+// When: the start of generation 1 arrives there once more. Then: it is answered as ended; no task of
+// it is started, although nothing of the job runs there.
+TEST_F(OneGeneration, StartIsRepeatedWhileTheNextWaits) {
+  Simulation& sim = scenario_.sim();
+  int64_t repeated_us = 0;
+  scenario_.set_fate([&](const Network::Message& message) {
+    Network::Fate fate;
+    if (message.method == "StartTasks" && message.generation == Generation(1)) {
+      fate.repeat_after_us = 2'000'000;
+      repeated_us = sim.scheduler().now_us() + fate.repeat_after_us;
+    }
+    return fate;
+  });
+  ASSERT_TRUE(scenario_.StartUntilCompleted(2));
+  sim.Kill("worker-1");
+  sim.RunFor(500'000);
+  EXPECT_EQ(scenario_.Started(), (StartedList{{1, 0}, {2, 2}}));
+  std::optional<JobStatus> status = sim.Status();
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(status->state, JobState::kRestarting);
+  EXPECT_EQ(status->waiting_for, "2 slots, 1 free");
+  ASSERT_GT(repeated_us, sim.scheduler().now_us());
+  const size_t before = scenario_.calls().size();
+  const weir::Status stale = AskToStart("worker-0", Generation(1));
+  EXPECT_EQ(stale.code(), StatusCode::kStale) << stale.message();
+  sim.RunFor(2'000'000);
+  EXPECT_GT(sim.scheduler().now_us(), repeated_us);
+  for (size_t i = before; i < scenario_.calls().size(); ++i) {
+    EXPECT_NE(scenario_.calls()[i].method, "ReportTasks") << "nothing runs";
+  }
+  EXPECT_EQ(scenario_.Started().size(), 2u);
+  sim.StartMachine("worker-1");
+  ASSERT_TRUE(scenario_.WaitForRunningAbove(Generation(1)));
+  EXPECT_EQ(scenario_.Started().size(), 2u);
+  ExpectEnd();
+}
+
 struct BreakPoint {
   const char* name;
   const char* point;  // the connection breaks when a process is there
