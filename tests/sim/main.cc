@@ -284,9 +284,9 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--trace-directory", options.trace_directory, "Where whole traces go")
       ->capture_default_str();
-  app.add_option("--plant", options.plant,
-                 "Plants a bug: no_seal, early_manifest, early_rename, unblocked_channel, "
-                 "lost_offset, unlisted_commit, stale_ack");
+  app.add_option("--plant", options.plant, "Plants a bug in the code under test")
+      ->check(CLI::IsMember({"no_seal", "early_manifest", "early_rename", "unblocked_channel",
+                             "lost_offset", "forgotten_commit", "undurable_seal"}));
   app.add_flag("--quiet", options.quiet, "No traces of failed seeds");
   CLI11_PARSE(app, argc, argv);
   Simulation::Plant(options.plant);
