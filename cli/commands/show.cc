@@ -90,10 +90,26 @@ int ShowStatus(const Session& session, const std::string& name) {
   } else {
     text += "  no checkpoint completed yet\n";
   }
-  if (!job.waiting_for.empty()) text += Concat("  waits for ", job.waiting_for, "\n");
+  if (!job.waiting_for.empty()) {
+    text += Concat("  waits for ", job.waiting_for);
+    if (job.waiting_since_wall_us != 0) {
+      text += Concat("  (since ", FormatTime(job.waiting_since_wall_us), ")");
+    }
+    text += "\n";
+  }
+  if (job.failing_checkpoints) {
+    const FailingCheckpoints& failing = *job.failing_checkpoints;
+    text += Concat("  checkpoints fail since ", FormatTime(failing.since_wall_us), " (",
+                   FormatCount(failing.failures), "), the last, ", failing.id, ": ", failing.reason,
+                   "\n");
+  }
   if (job.failure) {
     text += Concat(job.state == JobState::kFailed ? "  failed: " : "  last failure: ",
-                   FailureText(*job.failure), " at ", FormatTime(job.failure->wall_us), "\n");
+                   FailureText(*job.failure), " at ", FormatTime(job.failure->wall_us));
+    if (job.failure->since_wall_us < job.failure->wall_us && job.state != JobState::kFailed) {
+      text += Concat(" (failing since ", FormatTime(job.failure->since_wall_us), ")");
+    }
+    text += "\n";
   }
   if (!job.retained_checkpoint.empty()) {
     text += Concat("  kept checkpoint ", job.retained_checkpoint, "\n");

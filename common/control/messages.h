@@ -74,6 +74,7 @@ struct HeartbeatRequest {
   WorkerIncarnation incarnation;
   CoordinatorNumber coordinator;
   std::vector<HostedGeneration> hosted;
+  std::string slow_storage;  // "sync /out/x for 12 s": not answered yet; "" when all is well
 };
 struct HeartbeatResponse {
   CoordinatorNumber coordinator;
@@ -230,6 +231,7 @@ struct Failure {
   int subtask = -1;
   std::string worker;
   int64_t wall_us = 0;
+  int64_t since_wall_us = 0;  // the first one since a checkpoint last completed
 };
 
 struct SubtaskStatus {
@@ -258,6 +260,14 @@ struct CheckpointSummary {
   std::string failure_reason;
   std::vector<SnapshotMetrics> subtasks;
 };
+// Checkpoints fail, and none has completed since.
+struct FailingCheckpoints {
+  CheckpointId id;  // the last one that failed
+  std::string reason;
+  int64_t wall_us = 0;
+  int64_t failures = 0;       // since the last completed one
+  int64_t since_wall_us = 0;  // the first of them
+};
 struct JobStatus {
   JobId id;
   std::string name;
@@ -266,10 +276,12 @@ struct JobStatus {
   int64_t restarts = 0;
   int parallelism = 1;
   int64_t start_wall_us = 0;
-  int64_t end_wall_us = 0;         // 0: live
-  std::string waiting_for;         // "2 slots, 1 free", "worker-1 to publish …", "" when nothing
-  std::optional<Failure> failure;  // the last one, or why the job ended
+  int64_t end_wall_us = 0;  // 0: live
+  std::string waiting_for;  // "2 slots, 1 free", "worker-1 to publish …", "" when nothing
+  int64_t waiting_since_wall_us = 0;
+  std::optional<Failure> failure;                    // the last one, or why the job ended
   std::optional<CheckpointSummary> last_checkpoint;  // completed
+  std::optional<FailingCheckpoints> failing_checkpoints;
   int64_t checkpoints_completed = 0;
   int64_t records_in = 0;           // emitted by sources
   int64_t records_out = 0;          // taken by sinks

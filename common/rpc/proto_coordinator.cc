@@ -66,6 +66,7 @@ void ToProto(const HeartbeatRequest& from, v1::HeartbeatRequest* to) {
   to->set_incarnation(Utf8Text(from.incarnation.value()));
   to->set_coordinator(from.coordinator.value());
   ListToProto(from.hosted, to->mutable_hosted());
+  to->set_slow_storage(Utf8Text(from.slow_storage));
 }
 
 Status FromProto(const v1::HeartbeatRequest& from, HeartbeatRequest* to) {
@@ -73,6 +74,7 @@ Status FromProto(const v1::HeartbeatRequest& from, HeartbeatRequest* to) {
   to->incarnation = WorkerIncarnation(from.incarnation());
   to->coordinator = CoordinatorNumber(from.coordinator());
   WEIR_RETURN_IF_ERROR(ListFromProto(from.hosted(), &to->hosted));
+  to->slow_storage = from.slow_storage();
   return {};
 }
 

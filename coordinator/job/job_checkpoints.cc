@@ -149,16 +149,15 @@ void JobMaster::Pump() {
 Co<void> JobMaster::TriggerFlow(CheckpointAction action) {
   std::string directory =
       JoinPath(directory_, CheckpointDirectoryName(action.checkpoint, action.generation));
-  while (true) {
-    Status status = co_await MakeDirectory(environment_.files, directory);
-    if (status.ok() || status.code() == StatusCode::kAlreadyExists) {
-      status = co_await SyncDirectory(environment_.files, directory_);
-    }
-    if (!run_.triggered.contains(action.checkpoint)) co_return;
-    if (status.ok()) break;
-    log::Warning(Tag(), " checkpoint=", action.checkpoint,
-                 " waits for its directory: ", status.message());
-    co_await Sleep(environment_.timers, kRetryUs);
+  Status status = co_await MakeDirectory(environment_.files, directory);
+  if (status.ok() || status.code() == StatusCode::kAlreadyExists) {
+    status = co_await SyncDirectory(environment_.files, directory_);
+  }
+  if (!run_.triggered.contains(action.checkpoint)) co_return;
+  if (!status.ok()) {
+    checkpoints_->OnTriggerFailed(action.checkpoint, status, Now());
+    Pump();
+    co_return;
   }
   TriggerRequest request;
   request.job = record_.id;
@@ -241,6 +240,7 @@ Co<void> JobMaster::ClaimCompletion(CheckpointId checkpoint) {
   // Older manifests are not needed any more: no generation restores them.
   written_.erase(written_.begin(), written_.find(checkpoint));
   backoff_.Reset();
+  failing_since_wall_us_ = 0;
   checkpoints_->OnCompletionClaimed(checkpoint, Now());
   if (checkpoints_->last_completed()) {
     const CheckpointSummary& summary = *checkpoints_->last_completed();

@@ -114,6 +114,12 @@ void MemoryFileSystem::PutFile(const std::string& path, std::string bytes) {
   directory->names[name] = directory->durable_names[name] = std::move(node);
 }
 
+void MemoryFileSystem::Delete(const std::string& path) {
+  Disk::NodePtr parent = disk_->FindDirectory(ParentPath(path));
+  WEIR_CHECK(parent != nullptr && parent->names.erase(Disk::NameOf(path)) == 1);
+  parent->durable_names.erase(Disk::NameOf(path));
+}
+
 void MemoryFileSystem::PutDirectory(const std::string& path) { disk_->MakeDirectories(path); }
 
 std::string MemoryFileSystem::Bytes(const std::string& path) const {
