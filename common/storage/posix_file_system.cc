@@ -91,6 +91,16 @@ Status SyncPath(const std::string& path, int flags, const char* what) {
   return {};
 }
 
+uint64_t VersionOf(const struct stat& info) {
+  uint64_t version = static_cast<uint64_t>(info.st_ino);
+  for (int64_t part : {static_cast<int64_t>(info.st_dev), int64_t{info.st_mtim.tv_sec},
+                       int64_t{info.st_mtim.tv_nsec}}) {
+    version = (version ^ static_cast<uint64_t>(part)) * 0x9e3779b97f4a7c15;
+    version ^= version >> 32;
+  }
+  return version;
+}
+
 StatusOr<std::vector<FileInfo>> ListNames(const std::string& path) {
   DIR* directory = ::opendir(path.c_str());
   if (directory == nullptr) return Failed("list", path);
@@ -115,11 +125,13 @@ StatusOr<std::vector<FileInfo>> ListNames(const std::string& path) {
     info.is_regular = S_ISREG(own.st_mode);
     if (info.is_regular) {
       info.size = own.st_size;
+      info.version = VersionOf(own);
     } else if (S_ISLNK(own.st_mode) &&
                ::fstatat(::dirfd(directory), entry->d_name, &target, 0) == 0 &&
                S_ISREG(target.st_mode)) {
       info.is_regular = true;
       info.size = target.st_size;
+      info.version = VersionOf(target);
     }
     names.push_back(std::move(info));
   }
@@ -258,16 +270,17 @@ void PosixFileSystem::List(std::string path, DoneWith<std::vector<FileInfo>> don
 }
 
 void PosixFileSystem::Stat(std::string path, DoneWith<FileInfo> done) {
-  Submit<StatusOr<FileInfo>>(Concat("stat ", path), std::move(done),
-                             [path]() -> StatusOr<FileInfo> {
-                               struct stat info;
-                               if (::stat(path.c_str(), &info) != 0) return Failed("stat", path);
-                               bool is_directory = S_ISDIR(info.st_mode);
-                               return FileInfo{.name = path.substr(path.rfind('/') + 1),
-                                               .is_directory = is_directory,
-                                               .size = is_directory ? 0 : info.st_size,
-                                               .is_regular = S_ISREG(info.st_mode)};
-                             });
+  Submit<StatusOr<FileInfo>>(
+      Concat("stat ", path), std::move(done), [path]() -> StatusOr<FileInfo> {
+        struct stat info;
+        if (::stat(path.c_str(), &info) != 0) return Failed("stat", path);
+        bool is_directory = S_ISDIR(info.st_mode);
+        return FileInfo{.name = path.substr(path.rfind('/') + 1),
+                        .is_directory = is_directory,
+                        .size = is_directory ? 0 : info.st_size,
+                        .is_regular = S_ISREG(info.st_mode),
+                        .version = S_ISREG(info.st_mode) ? VersionOf(info) : 0};
+      });
 }
 
 void PosixFileSystem::Remove(std::string path, Done done) {

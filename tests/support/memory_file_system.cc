@@ -16,10 +16,13 @@ class MemoryFileSystem::Disk {
   struct Node {
     bool is_directory = false;
     std::string bytes, durable_bytes;
+    uint64_t version = 0;  // of a file
     std::map<std::string, NodePtr> names, durable_names;
   };
 
   Disk() { root_->is_directory = true; }
+
+  uint64_t NextVersion() { return ++versions_; }
 
   // nullptr when there is none. "." and ".." do not occur.
   NodePtr Find(std::string_view path) const {
@@ -84,6 +87,7 @@ class MemoryFileSystem::Disk {
   }
 
   NodePtr root_ = std::make_shared<Node>();
+  uint64_t versions_ = 0;
 };
 
 namespace {
@@ -110,6 +114,7 @@ void MemoryFileSystem::PutFile(const std::string& path, std::string bytes) {
   Disk::NodePtr directory = disk_->MakeDirectories(ParentPath(path));
   auto node = std::make_shared<Disk::Node>();
   node->bytes = node->durable_bytes = std::move(bytes);
+  node->version = disk_->NextVersion();
   std::string name = Disk::NameOf(path);
   directory->names[name] = directory->durable_names[name] = std::move(node);
 }
@@ -185,6 +190,7 @@ void MemoryFileSystem::Create(std::string path, std::string bytes, Done done) {
                    if (node != nullptr) return Failed(EEXIST, "create", path);
                    node = std::make_shared<Disk::Node>();
                    node->bytes = bytes;
+                   node->version = disk.NextVersion();
                    return {};
                  });
 }
@@ -199,6 +205,7 @@ void MemoryFileSystem::WriteAt(std::string path, int64_t offset, std::string byt
                    size_t end = begin + bytes.size();
                    if (!bytes.empty() && node->bytes.size() < end) node->bytes.resize(end);
                    std::copy(bytes.begin(), bytes.end(), node->bytes.begin() + offset);
+                   node->version = disk.NextVersion();
                    return {};
                  });
 }
@@ -209,6 +216,7 @@ void MemoryFileSystem::Truncate(std::string path, int64_t size, Done done) {
     if (node == nullptr) return Failed(ENOENT, "truncate", path);
     if (node->is_directory) return Failed(EISDIR, "truncate", path);
     node->bytes.resize(static_cast<size_t>(size));
+    node->version = disk.NextVersion();
     return {};
   });
 }
@@ -276,7 +284,8 @@ void MemoryFileSystem::List(std::string path, DoneWith<std::vector<FileInfo>> do
         for (const auto& [name, child] : node->names) {
           names.push_back({.name = name,
                            .is_directory = child->is_directory,
-                           .size = static_cast<int64_t>(child->bytes.size())});
+                           .size = static_cast<int64_t>(child->bytes.size()),
+                           .version = child->version});
         }
         return names;
       });
@@ -289,7 +298,8 @@ void MemoryFileSystem::Stat(std::string path, DoneWith<FileInfo> done) {
                                if (node == nullptr) return Failed(ENOENT, "stat", path);
                                return FileInfo{.name = Disk::NameOf(path),
                                                .is_directory = node->is_directory,
-                                               .size = static_cast<int64_t>(node->bytes.size())};
+                                               .size = static_cast<int64_t>(node->bytes.size()),
+                                               .version = node->version};
                              });
 }
 
