@@ -43,7 +43,8 @@ Co<void> FilesSink::OpenDirectory(std::function<void(Status)> done) {
                     .subtask = context_->subtask(),
                     .number = 0,
                     .uid = context_->uid()};
-  Status status = co_await MarkDirectory(context_->files(), directory_, unique);
+  Status status =
+      co_await MarkDirectory(context_->files(), directory_, unique, context_->resumes());
   Answer(std::move(done), status);
 }
 
