@@ -122,6 +122,20 @@ Co<Status> MarkDirectory(FileSystem& files, SinkDirectory directory, HiddenName 
   co_return co_await SyncDirectory(files, directory.path);
 }
 
+Co<Status> CheckSealed(FileSystem& files, SinkDirectory directory, std::vector<FilePart> parts) {
+  Status mark = co_await CheckMark(files, directory);
+  if (mark.code() == StatusCode::kNotFound) co_return Unmarked(directory);
+  if (!mark.ok()) co_return mark;
+  for (const FilePart& part : parts) {
+    StatusOr<FileInfo> info = co_await StatFile(files, JoinPath(directory.path, part.pending_name));
+    if (!info.ok()) co_return info.status();
+    if (info->size != part.length) {
+      co_return WrongLength(directory, part.pending_name, info->size, part);
+    }
+  }
+  co_return Status();
+}
+
 Co<Status> PublishParts(FileSystem& files, SinkDirectory directory, std::vector<FilePart> parts,
                         bool may_be_taken) {
   if (parts.empty()) co_return Status();

@@ -26,6 +26,11 @@ struct SinkDirectory {
 Co<Status> MarkDirectory(FileSystem& files, SinkDirectory directory, HiddenName unique,
                          bool marked);
 
+// Whether what was just sealed lies where it will be published: the directory bears this sink's
+// mark, and the pending files are in it. Else another directory was mounted while they were written,
+// or none (retryable): what a checkpoint lists must not be hidden by the next mount.
+Co<Status> CheckSealed(FileSystem& files, SinkDirectory directory, std::vector<FilePart> parts);
+
 // Gives each part its final name, then makes the names durable. May be repeated, also at the same
 // time from elsewhere: what is published stays as it is. Per part:
 //   final there, pending gone      published; another length than the part's: error

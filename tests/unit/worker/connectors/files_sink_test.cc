@@ -230,6 +230,40 @@ TEST_F(FilesSinkTest, WhatIsCompletedAndNotPublishedIsBounded) {
   EXPECT_TRUE(sink_.Ready());
 }
 
+TEST_F(FilesSinkTest, NothingIsListedThatWasSealedBesideTheMarkedDirectory) {
+  ASSERT_TRUE(Open().ok());
+  // When the directory is unmounted, and rows go on into the empty mount point.
+  files_.Delete("/out");
+  files_.PutDirectory("/out");
+  ASSERT_TRUE(sink_.Write(Row(1, "x")).ok());
+  std::optional<StatusOr<std::vector<Committable>>> listed;
+  sink_.Prepare(CheckpointId(17),
+                [&](StatusOr<std::vector<Committable>> answer) { listed = std::move(answer); });
+  executor_.RunAll();
+  ASSERT_TRUE(listed.has_value());
+  EXPECT_EQ(listed->status().message(),
+            "files.sink 'out': /out does not bear this sink's mark .weir-sink any more (is it "
+            "mounted?)");
+  EXPECT_TRUE(context_.failed_.retryable());
+}
+
+TEST_F(FilesSinkTest, NothingIsListedWhoseFileIsNotThere) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(sink_.Write(Row(1, "x")).ok());
+  // When the right directory is mounted again between the file's sync and the directory's.
+  files_.set_before([&](std::string_view operation, const std::string& path) {
+    if (operation == "sync_directory" && path == "/out") files_.Delete(kPending);
+    return Status();
+  });
+  std::optional<StatusOr<std::vector<Committable>>> listed;
+  sink_.Prepare(CheckpointId(17),
+                [&](StatusOr<std::vector<Committable>> answer) { listed = std::move(answer); });
+  executor_.RunAll();
+  ASSERT_TRUE(listed.has_value());
+  EXPECT_FALSE(listed->ok());
+  EXPECT_TRUE(context_.failed_.retryable());
+}
+
 class LargePartsTest : public FilesSinkTest {
  protected:
   LargePartsTest()
