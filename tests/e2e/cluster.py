@@ -150,6 +150,7 @@ class Cluster:
         self.coordinators = [None] * coordinators  # the last one started on each port
         self.workers = []
         self.flags = list(flags)
+        self.environment = {}  # of every process that is started
         self._wanted = workers
         self._started = 0
         self._started_workers = 0
@@ -189,11 +190,11 @@ class Cluster:
         """`prefix`: a command that runs the one behind it, by exec."""
         log = self.folder / f"{self._started:03}-{name}.log"
         self._started += 1
-        environment, kill_file = {}, None
+        environment, kill_file = dict(self.environment), None
         if kill:
             kill_file = log.with_suffix(".killed")
-            environment = {"WEIR_KILL_POINT": kill, "WEIR_KILL_SIGNAL": kill_signal,
-                           "WEIR_KILL_POINT_FILE": str(kill_file)}
+            environment.update({"WEIR_KILL_POINT": kill, "WEIR_KILL_SIGNAL": kill_signal,
+                                "WEIR_KILL_POINT_FILE": str(kill_file)})
             path = KILL_BIN_DIR / f"{binary}-kill"
         else:
             path = BIN_DIR / binary

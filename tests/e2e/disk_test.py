@@ -11,7 +11,7 @@ import sys
 import time
 import unittest
 
-from cluster import Cluster, brief, last_checkpoint, wait_for
+from cluster import KILL_BIN_DIR, Cluster, brief, last_checkpoint, wait_for
 from disks import SmallDisk, unavailable
 from jobs import check_generated, generator_job, read_rows, visible
 
@@ -20,7 +20,7 @@ SHOWN_S = 10  # from the trouble to the first sight of it
 FULL = "No space left on device"
 READ_ONLY = "Read-only file system"
 AWAY = "No such file or directory"
-ROWS = 36000
+ROWS = 30000
 
 
 def seconds_of(text):
@@ -29,7 +29,7 @@ def seconds_of(text):
 
 @unittest.skipIf(REASON, REASON)
 class QuickDisk(unittest.TestCase):
-    def run_with_a_sick_disk(self, which, make_sick, make_well, signs, hold_s=0):
+    def run_with_a_sick_disk(self, which, make_sick, make_well, signs, hold_s=1):
         """`signs`: texts of which all must be shown, anywhere in the status."""
         with Cluster(workers=0) as cluster, \
                 SmallDisk(cluster.checkpoint_dir) as checkpoints, \
@@ -114,6 +114,54 @@ class QuickDisk(unittest.TestCase):
     def test_an_output_directory_that_is_unmounted_and_mounted_again(self):
         self.run_with_a_sick_disk("output", SmallDisk.unmount, SmallDisk.mount,
                                   ["/out"], hold_s=2)
+
+
+class QuickHanging(unittest.TestCase):
+    """Calls about one of the directories do not come back for a while (hanging_disk.cc)."""
+
+    def hang(self, which, whose):
+        with Cluster(workers=0) as cluster:
+            below = {"checkpoints": cluster.checkpoint_dir, "output": cluster.folder / "out"}[which]
+            flag = cluster.folder / "hangs"
+            cluster.environment = {"LD_PRELOAD": str(KILL_BIN_DIR / "hanging_disk.so"),
+                                   "WEIR_HANG_BELOW": str(below), "WEIR_HANG_WHILE": str(flag)}
+            cluster.start_coordinator()
+            for _ in range(2):
+                cluster.start_worker()
+            cluster.wait_for_workers(2)
+            job = cluster.submit(generator_job(
+                cluster.folder / "out", rows=ROWS, rate=6000,
+                options={"restart.backoff_max": "500ms", "checkpoint.timeout": "1s"}))
+            cluster.wait_for_checkpoint(job, 2)
+            hung = time.time()
+            flag.touch()
+            status = wait_for(
+                lambda: f"{whose} in the status; last seen: {troubles(cluster.status(job))}",
+                lambda: (lambda s: s if s and all(sign in (s["waiting_for"] or "")
+                                                  for sign in (*whose, str(below)))
+                         else None)(cluster.status(job)), SHOWN_S, 0.1)
+            print(f"{which} hangs: shown after {time.time() - hung:.1f} s: {troubles(status)}",
+                  file=sys.stderr)
+            self.assertRegex(status["waiting_for"], r" for \d+ s")
+            # Nothing completes meanwhile: what is in progress expires.
+            expired = wait_for("an expired checkpoint", lambda: [
+                one for one in cluster.checkpoints(job)
+                if "expired after 1s" in (one["failure_reason"] or "")], 10)
+            self.assertEqual(expired[0]["state"], "failed")
+            self.assertEqual(status["failing_checkpoints"]["failures"] > 0, True)
+            flag.unlink()
+            cluster.wait_for_status(
+                "a checkpoint after the trouble", job,
+                lambda s: last_checkpoint(s) > expired[-1]["id"] and not s["waiting_for"], 60)
+            cluster.finish(job)
+            self.assertEqual(check_generated(cluster.folder / "out", ROWS), ROWS)
+            self.assertEqual(cluster.leftovers(job), [])
+
+    def test_a_hanging_checkpoint_directory(self):
+        self.hang("checkpoints", ("storage of the coordinator: ",))
+
+    def test_a_hanging_output_directory(self):
+        self.hang("output", ("storage of worker worker-",))
 
 
 def troubles(status):

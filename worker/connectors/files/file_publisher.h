@@ -27,8 +27,8 @@ Co<Status> MarkDirectory(FileSystem& files, SinkDirectory directory, HiddenName 
                          bool marked);
 
 // Whether what was just sealed lies where it will be published: the directory bears this sink's
-// mark, and the pending files are in it. Else another directory was mounted while they were written,
-// or none (retryable): what a checkpoint lists must not be hidden by the next mount.
+// mark, and the pending files are in it. Else another directory was mounted while they were
+// written, or none (retryable): what a checkpoint lists must not be hidden by the next mount.
 Co<Status> CheckSealed(FileSystem& files, SinkDirectory directory, std::vector<FilePart> parts);
 
 // Gives each part its final name, then makes the names durable. May be repeated, also at the same
