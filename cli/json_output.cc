@@ -32,6 +32,16 @@ ConfigValue SnapshotToJson(const SnapshotMetrics& metrics) {
 
 }  // namespace
 
+ConfigValue ErrorToJson(const Status& status, int exit_code) {
+  ConfigValue error;
+  error.Set("message", status.message());
+  error.Set("code", std::string(weir::ToString(status.code())));
+  error.Set("exit_code", exit_code);
+  ConfigValue out;
+  out.Set("error", error);
+  return out;
+}
+
 ConfigValue JobToJson(const JobStatus& job) {
   ConfigValue out;
   out.Set("id", job.id.value());

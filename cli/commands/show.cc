@@ -29,16 +29,18 @@ std::string FailureText(const Failure& failure) {
 
 }  // namespace
 
-int Report(const Status& status, int code) {
+int Report(const Session& session, const Status& status, int code) {
   if (status.ok()) return kDone;
+  if (status.code() == StatusCode::kUnavailable) code = kNotReached;
   std::fprintf(stderr, "weir: %s\n", status.message().c_str());
-  return status.code() == StatusCode::kUnavailable ? kNotReached : code;
+  if (session.json) PrintJson(ErrorToJson(status, code));
+  return code;
 }
 
 int List(const Session& session, bool all) {
   CoordinatorClient client(session.coordinator);
   StatusOr<std::vector<JobStatus>> jobs = client.ListJobs(all);
-  if (!jobs.ok()) return Report(jobs.status());
+  if (!jobs.ok()) return Report(session, jobs.status());
   if (session.json) {
     PrintJson(JobsToJson(*jobs));
     return kDone;
@@ -68,7 +70,7 @@ int List(const Session& session, bool all) {
 int ShowStatus(const Session& session, const std::string& name) {
   CoordinatorClient client(session.coordinator);
   StatusOr<JobStatus> found = client.GetJob(name);
-  if (!found.ok()) return Report(found.status());
+  if (!found.ok()) return Report(session, found.status());
   const JobStatus& job = *found;
   if (session.json) {
     PrintJson(JobToJson(job));
@@ -136,7 +138,7 @@ int ShowStatus(const Session& session, const std::string& name) {
 int Checkpoints(const Session& session, const std::string& job, bool subtasks) {
   CoordinatorClient client(session.coordinator);
   StatusOr<std::vector<CheckpointSummary>> found = client.ListCheckpoints(job);
-  if (!found.ok()) return Report(found.status());
+  if (!found.ok()) return Report(session, found.status());
   if (session.json) {
     PrintJson(CheckpointsToJson(*found, subtasks));
     return kDone;
@@ -177,7 +179,7 @@ int Checkpoints(const Session& session, const std::string& job, bool subtasks) {
 int Workers(const Session& session) {
   CoordinatorClient client(session.coordinator);
   StatusOr<std::vector<WorkerStatus>> workers = client.ListWorkers();
-  if (!workers.ok()) return Report(workers.status());
+  if (!workers.ok()) return Report(session, workers.status());
   if (session.json) {
     PrintJson(WorkersToJson(*workers));
     return kDone;

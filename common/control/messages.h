@@ -40,12 +40,18 @@ struct WorkerInfo {
   std::string version;
 };
 
+// Of what the processes of a cluster say to each other. Raised with every change that an older one
+// would misunderstand: such a worker is refused.
+inline constexpr uint32_t kControlProtocolVersion = 1;
+
 struct RegisterRequest {
   WorkerInfo worker;
   CoordinatorNumber coordinator;
   std::string nonce;
+  uint32_t protocol = kControlProtocolVersion;  // 0: from before there was one
 };
-// Refusal is a Status: nonce differs (names both paths and hosts), name taken by a live worker.
+// Refusal is a Status: protocol differs (names both versions), nonce differs (names both paths and
+// hosts), name taken by a live worker.
 struct RegisterResponse {
   int64_t heartbeat_interval_us = 0;
   int64_t heartbeat_timeout_us = 0;

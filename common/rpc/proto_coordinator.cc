@@ -28,12 +28,14 @@ void ToProto(const RegisterRequest& from, v1::RegisterRequest* to) {
   ToProto(from.worker, to->mutable_worker());
   to->set_coordinator(from.coordinator.value());
   to->set_nonce(from.nonce);
+  to->set_protocol(from.protocol);
 }
 
 Status FromProto(const v1::RegisterRequest& from, RegisterRequest* to) {
   WEIR_RETURN_IF_ERROR(FromProto(from.worker(), &to->worker));
   to->coordinator = CoordinatorNumber(from.coordinator());
   to->nonce = from.nonce();
+  to->protocol = from.protocol();
   return {};
 }
 

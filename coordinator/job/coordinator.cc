@@ -5,6 +5,7 @@
 
 #include "common/base/concat.h"
 #include "common/base/log.h"
+#include "common/base/version.h"
 #include "common/graph/validate.h"
 #include "coordinator/job/effects.h"
 
@@ -228,6 +229,13 @@ Status Coordinator::CheckRegistration(const RegisterRequest& request) const {
   if (request.coordinator != leadership_.number()) {
     return StaleError(
         Concat("coordinator ", leadership_.number(), " leads, not ", request.coordinator));
+  }
+  if (request.protocol != kControlProtocolVersion) {
+    return FailedPreconditionError(
+        Concat("worker ", request.worker.name, " is of another version: it is Weir ",
+               request.worker.version, " and speaks protocol ", request.protocol,
+               ", this coordinator is Weir ", WEIR_VERSION, " and speaks protocol ",
+               kControlProtocolVersion, ". All processes of a cluster must be of one version"));
   }
   if (request.nonce != leadership_.nonce()) {
     return FailedPreconditionError(Concat(

@@ -146,6 +146,7 @@ class Cluster:
         self.checkpoint_dir = self.folder / "checkpoints"
         self.slots = slots
         self.ports = [free_port() for _ in range(coordinators)]
+        self.hosts = ["127.0.0.1"] * coordinators  # as in an address
         self.daemons = []
         self.coordinators = [None] * coordinators  # the last one started on each port
         self.workers = []
@@ -238,7 +239,7 @@ class Cluster:
         return [worker for worker in self.workers if worker.alive() and not worker.paused()]
 
     def addresses(self):
-        return [f"127.0.0.1:{port}" for port in self.ports]
+        return [f"{host}:{port}" for host, port in zip(self.hosts, self.ports)]
 
     # -- the CLI ---------------------------------------------------------------------------------
 
