@@ -32,6 +32,16 @@ ConfigValue SnapshotToJson(const SnapshotMetrics& metrics) {
 
 }  // namespace
 
+ConfigValue ErrorToJson(const Status& status, int exit_code) {
+  ConfigValue error;
+  error.Set("message", status.message());
+  error.Set("code", std::string(weir::ToString(status.code())));
+  error.Set("exit_code", exit_code);
+  ConfigValue out;
+  out.Set("error", error);
+  return out;
+}
+
 ConfigValue JobToJson(const JobStatus& job) {
   ConfigValue out;
   out.Set("id", job.id.value());
@@ -43,6 +53,7 @@ ConfigValue JobToJson(const JobStatus& job) {
   out.Set("start_time", Time(job.start_wall_us));
   out.Set("end_time", Time(job.end_wall_us));
   out.Set("waiting_for", TextOrNull(job.waiting_for));
+  out.Set("waiting_since", Time(job.waiting_since_wall_us));
   ConfigValue failure;
   if (job.failure) {
     failure.Set("message", job.failure->message);
@@ -51,6 +62,7 @@ ConfigValue JobToJson(const JobStatus& job) {
                 job.failure->subtask < 0 ? ConfigValue() : ConfigValue(job.failure->subtask));
     failure.Set("worker", TextOrNull(job.failure->worker));
     failure.Set("time", Time(job.failure->wall_us));
+    failure.Set("since", Time(job.failure->since_wall_us));
   }
   out.Set("failure", failure);
   ConfigValue last;
@@ -61,6 +73,15 @@ ConfigValue JobToJson(const JobStatus& job) {
     last.Set("size_bytes", job.last_checkpoint->size_bytes);
   }
   out.Set("last_checkpoint", last);
+  ConfigValue failing;
+  if (job.failing_checkpoints) {
+    failing.Set("id", Number(job.failing_checkpoints->id.value()));
+    failing.Set("reason", job.failing_checkpoints->reason);
+    failing.Set("time", Time(job.failing_checkpoints->wall_us));
+    failing.Set("failures", job.failing_checkpoints->failures);
+    failing.Set("since", Time(job.failing_checkpoints->since_wall_us));
+  }
+  out.Set("failing_checkpoints", failing);
   out.Set("checkpoints_completed", job.checkpoints_completed);
   out.Set("records_in", job.records_in);
   out.Set("records_out", job.records_out);

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
+#include "common/base/concat.h"
 #include "common/base/names.h"
 #include "common/base/version.h"
+#include "common/daemon/endpoint.h"
 
 namespace {
 
@@ -24,6 +26,16 @@ constexpr char kFooter[] =
 
 // An empty value is a variable that was not set, not a wish.
 std::string NotEmpty(const std::string& value) { return value.empty() ? "is empty" : ""; }
+
+int WrongUsage(const Session& session, std::string message) {
+  return Report(session, weir::InvalidArgumentError(std::move(message)), kRefused);
+}
+
+// What is wrong with the address of a coordinator; "" for nothing.
+std::string WhyNoAddress(const std::string& value) {
+  return weir::ParseEndpoint(value).status().ok() ? ""
+                                                  : weir::ParseEndpoint(value).status().message();
+}
 
 void AddJobFile(CLI::App* command, RunOptions& run) {
   command->add_option("job", run.job_file, "JOB.json, or a job library JOB.so")->required();
@@ -44,13 +56,13 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough();
   Session session;
-  if (const char* address = std::getenv("WEIR_COORDINATOR")) {
-    if (address[0] != '\0') session.coordinator = address;
-  }
   app.add_option("--coordinator", session.coordinator,
-                 "address of the coordinator, host:port (also WEIR_COORDINATOR)")
+                 "address of the coordinator, host:port or [::1]:port")
+      ->envname("WEIR_COORDINATOR")
+      ->check(WhyNoAddress)
       ->capture_default_str();
-  app.add_flag("--json", session.json, "print one JSON document instead of text");
+  app.add_flag("--json", session.json,
+               "print one JSON document instead of text, errors too: {\"error\": {...}}");
 
   int code = 0;
   RunOptions run;
@@ -126,22 +138,28 @@ int main(int argc, char** argv) {
   // CLI11 only says that a command is required: name the one that was meant.
   std::vector<std::string> commands;
   for (const CLI::App* command : app.get_subcommands({})) commands.push_back(command->get_name());
+  // Before anything can be wrong.
+  for (int i = 1; i < argc && std::string(argv[i]) != "--"; ++i) {
+    if (std::string(argv[i]) == "--json") session.json = true;
+  }
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
     if (word == "--coordinator") ++i;
     if (word.empty() || word[0] == '-') continue;
     if (std::find(commands.begin(), commands.end(), word) != commands.end()) break;
     std::string nearest = weir::NearestName(word, commands);
-    std::fprintf(stderr, "weir: there is no command '%s'%s; weir --help lists all\n", word.c_str(),
-                 nearest.empty() ? "" : (", did you mean '" + nearest + "'?").c_str());
-    return kRefused;
+    return WrongUsage(
+        session,
+        weir::Concat("there is no command '", word, "'", nearest.empty() ? "" : ", did you mean '",
+                     nearest, nearest.empty() ? "" : "'?", "; weir --help lists all"));
   }
 
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // Help and version are no errors; everything else is wrong usage.
-    return app.exit(error) == 0 ? kDone : kRefused;
+    if (error.get_exit_code() == 0) return app.exit(error);
+    return WrongUsage(session, weir::Concat(error.what(), "; weir --help says more"));
   }
   return code;
 }

@@ -39,6 +39,7 @@ Status CheckDirectory(const std::string& path) {
 
 constexpr int kIoThreads = 4;
 constexpr std::chrono::seconds kEndMax{5};
+constexpr std::chrono::seconds kSlowStorage{3};
 
 int Run(const CoordinatorConfig& config, DaemonStart& start) {
   EndSignals signals;
@@ -72,7 +73,8 @@ int Run(const CoordinatorConfig& config, DaemonStart& start) {
   log::Info("weir-coordinator ", WEIR_VERSION, " pid=", options.pid, " address=", options.address,
             " checkpoint_dir=", options.checkpoint_dir);
   coordinator = std::make_unique<Coordinator>(
-      options, CoordinatorEnvironment{loop, loop, files, gateway, clock, random});
+      options, CoordinatorEnvironment{loop, loop, files, gateway, clock, random,
+                                      [&pool] { return pool.Slowest(kSlowStorage); }});
   loop.Post([&] { coordinator->Start(); });
   pool.Start();
   loop.Start();

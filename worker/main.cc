@@ -37,6 +37,7 @@ namespace {
 constexpr int kIoThreadsMin = 4;
 constexpr int64_t kCoordinatorSilenceUs = 5'000'000;
 constexpr std::chrono::seconds kEndMax{15};
+constexpr std::chrono::seconds kSlowStorage{3};
 
 Status MakeWorkDirectory(const std::string& path) {
   std::error_code error;
@@ -116,6 +117,7 @@ int Run(const WorkerConfig& config, DaemonStart& start) {
   environment.make_files = [&pool](Executor& owner) {
     return std::make_unique<PosixFileSystem>(owner, pool);
   };
+  environment.slow_storage = [&pool] { return pool.Slowest(kSlowStorage); };
   environment.load_library = LoadLibrary;
   environment.die = Die;
   log::Info("weir-worker ", WEIR_VERSION, " name=", config.name, " pid=", options.info.pid,

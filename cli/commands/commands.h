@@ -7,7 +7,8 @@
 #include "common/base/status.h"
 
 // The commands of `weir`, one file each. Every function prints its result to standard output,
-// errors to standard error, and returns the exit code.
+// errors to standard error, and returns the exit code. With --json standard output gets one
+// document in every case.
 namespace weir::cli {
 
 // Exit codes (surface.md).
@@ -23,8 +24,9 @@ struct Session {
   bool json = false;
 };
 
-// Prints "weir: message" and returns `code`, or kNotReached when no coordinator answered.
-int Report(const Status& status, int code = kFailed);
+// Prints "weir: message" to standard error, with --json also {"error": {…}} to standard output, and
+// returns `code`, or kNotReached when no coordinator answered.
+int Report(const Session& session, const Status& status, int code = kFailed);
 
 struct RunOptions {
   std::string job_file;

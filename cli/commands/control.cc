@@ -19,14 +19,14 @@ constexpr int64_t kCancelWaitUs = 30'000'000;
 int Cancel(const Session& session, const std::string& name, bool force) {
   CoordinatorClient client(session.coordinator);
   StatusOr<JobStatus> job = client.GetJob(name);
-  if (!job.ok()) return Report(job.status());
+  if (!job.ok()) return Report(session, job.status());
   std::string id = job->id.value();
   StatusOr<std::vector<std::string>> left = client.Cancel(id, force);
-  if (!left.ok()) return Report(left.status());
+  if (!left.ok()) return Report(session, left.status());
   CatchInterrupts();
   for (int64_t waited_us = 0;; waited_us += kPollUs) {
     StatusOr<JobStatus> now = client.GetJob(id);
-    if (!now.ok()) return Report(now.status());
+    if (!now.ok()) return Report(session, now.status());
     if (IsEnded(now->state) || waited_us >= kCancelWaitUs || Interrupts() > 0) {
       if (session.json) {
         std::printf("%s\n", JobToJson(*now).ToPrettyJson().c_str());
@@ -50,8 +50,14 @@ int Cancel(const Session& session, const std::string& name, bool force) {
 int Remove(const Session& session, const std::string& job) {
   CoordinatorClient client(session.coordinator);
   Status removed = client.Remove(job);
-  if (!removed.ok()) return Report(removed);
-  if (!session.json) std::printf("removed %s\n", job.c_str());
+  if (!removed.ok()) return Report(session, removed);
+  if (session.json) {
+    ConfigValue out;
+    out.Set("removed", job);
+    std::printf("%s\n", out.ToPrettyJson().c_str());
+  } else {
+    std::printf("removed %s\n", job.c_str());
+  }
   return kDone;
 }
 
@@ -68,7 +74,7 @@ int Logs(const Session& session, const std::string& job, bool follow) {
       Pause(500'000);  // a coordinator that restarts
       continue;
     }
-    if (!events.ok()) return Report(events.status());
+    if (!events.ok()) return Report(session, events.status());
     if (session.json && !follow) {
       std::printf("%s\n", EventsToJson(*events).ToPrettyJson().c_str());
       return kDone;

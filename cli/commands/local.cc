@@ -176,28 +176,29 @@ void StopAll(std::vector<Process>& processes) {
 
 int Local(const LocalOptions& options) {
   StatusOr<std::string> binaries = BinaryDirectory();
-  if (!binaries.ok()) return Report(binaries.status());
+  if (!binaries.ok()) return Report(Session{}, binaries.status());
   StatusOr<int> port = FreePort(options.port);
-  if (!port.ok()) return Report(port.status());
+  if (!port.ok()) return Report(Session{}, port.status());
   std::error_code error;
   std::filesystem::path directory = std::filesystem::absolute(options.directory, error);
-  if (error) return Report(ErrnoError(error.value(), options.directory));
+  if (error) return Report(Session{}, ErrnoError(error.value(), options.directory));
   Status locked = LockDirectory(directory);
-  if (!locked.ok()) return Report(locked);
+  if (!locked.ok()) return Report(Session{}, locked);
   if (options.clean) {
     // Only what an earlier `weir local` made is removed.
     for (const char* part : {"checkpoints", "workers", "logs"}) {
       std::filesystem::remove_all(directory / part, error);
       if (error) {
-        return Report(
-            ErrnoError(error.value(), Concat("cannot remove ", (directory / part).string())));
+        return Report(Session{}, ErrnoError(error.value(),
+                                            Concat("cannot remove ", (directory / part).string())));
       }
     }
   }
   for (const char* part : {"checkpoints", "workers", "logs"}) {
     std::filesystem::create_directories(directory / part, error);
     if (error) {
-      return Report(ErrnoError(error.value(), Concat("cannot make ", (directory / part).string())));
+      return Report(Session{},
+                    ErrnoError(error.value(), Concat("cannot make ", (directory / part).string())));
     }
   }
   int slots = options.slots > 0
@@ -226,7 +227,7 @@ int Local(const LocalOptions& options) {
   }
   if (!started.ok()) {
     if (!processes.empty()) StopAll(processes);
-    return Report(started);
+    return Report(Session{}, started);
   }
 
   SystemClock clock;

@@ -86,7 +86,7 @@ class Attached {
         if (job.status().code() != StatusCode::kUnavailable &&
             job.status().code() != StatusCode::kNotFound) {
           EndLine();
-          return Report(job.status());
+          return Report(session_, job.status());
         }
         if (away_since_us == 0) {
           away_since_us = now_us;
@@ -94,7 +94,7 @@ class Attached {
           std::fprintf(stderr, "weir: %s; the job goes on, trying again\n",
                        job.status().message().c_str());
         }
-        if (now_us - away_since_us > kAwayMaxUs) return Report(job.status());
+        if (now_us - away_since_us > kAwayMaxUs) return Report(session_, job.status());
         Pause(kPollUs);
         continue;
       }
@@ -190,7 +190,7 @@ class Attached {
 
 int Run(const Session& session, const RunOptions& options) {
   StatusOr<LoadedJob> loaded = LoadJob(options);
-  if (!loaded.ok()) return Report(loaded.status(), kRefused);
+  if (!loaded.ok()) return Report(session, loaded.status(), kRefused);
   Random random = Random::FromSystem();
   SubmitRequest request;
   request.job = JobId(random.HexName(32));
@@ -212,7 +212,7 @@ int Run(const Session& session, const RunOptions& options) {
     if (submitted.ok() || submitted.status().code() != StatusCode::kUnavailable) break;
     if (attempt + 1 < kSubmitAttempts) Pause(300'000);
   }
-  if (!submitted.ok()) return Report(submitted.status(), kRefused);
+  if (!submitted.ok()) return Report(session, submitted.status(), kRefused);
   if (options.detached) {
     if (session.json) {
       ConfigValue out;
@@ -230,19 +230,20 @@ int Run(const Session& session, const RunOptions& options) {
 
 int Info(const Session& session, const RunOptions& options) {
   StatusOr<LoadedJob> loaded = LoadJob(options);
-  if (!loaded.ok()) return Report(loaded.status(), kRefused);
+  if (!loaded.ok()) return Report(session, loaded.status(), kRefused);
   if (session.json) {
     std::printf("%s\n", ToJson(loaded->graph).c_str());
     return kDone;
   }
   if (!loaded->unknown_schemas.empty()) {
-    return Report(InvalidArgumentError(
+    return Report(session,
+                  InvalidArgumentError(
                       Concat("the plan needs the columns of vertex '", loaded->unknown_schemas[0],
                              "', which only a worker can see: give it a \"schema\"")),
                   kRefused);
   }
   StatusOr<JobOptions> parsed = ParseJobOptions(loaded->graph.options);
-  if (!parsed.ok()) return Report(parsed.status(), kRefused);
+  if (!parsed.ok()) return Report(session, parsed.status(), kRefused);
   std::printf("%s", DescribePlan(loaded->graph, MakeExecutionPlan(loaded->graph, *parsed)).c_str());
   return kDone;
 }

@@ -29,16 +29,18 @@ std::string FailureText(const Failure& failure) {
 
 }  // namespace
 
-int Report(const Status& status, int code) {
+int Report(const Session& session, const Status& status, int code) {
   if (status.ok()) return kDone;
+  if (status.code() == StatusCode::kUnavailable) code = kNotReached;
   std::fprintf(stderr, "weir: %s\n", status.message().c_str());
-  return status.code() == StatusCode::kUnavailable ? kNotReached : code;
+  if (session.json) PrintJson(ErrorToJson(status, code));
+  return code;
 }
 
 int List(const Session& session, bool all) {
   CoordinatorClient client(session.coordinator);
   StatusOr<std::vector<JobStatus>> jobs = client.ListJobs(all);
-  if (!jobs.ok()) return Report(jobs.status());
+  if (!jobs.ok()) return Report(session, jobs.status());
   if (session.json) {
     PrintJson(JobsToJson(*jobs));
     return kDone;
@@ -68,7 +70,7 @@ int List(const Session& session, bool all) {
 int ShowStatus(const Session& session, const std::string& name) {
   CoordinatorClient client(session.coordinator);
   StatusOr<JobStatus> found = client.GetJob(name);
-  if (!found.ok()) return Report(found.status());
+  if (!found.ok()) return Report(session, found.status());
   const JobStatus& job = *found;
   if (session.json) {
     PrintJson(JobToJson(job));
@@ -90,10 +92,26 @@ int ShowStatus(const Session& session, const std::string& name) {
   } else {
     text += "  no checkpoint completed yet\n";
   }
-  if (!job.waiting_for.empty()) text += Concat("  waits for ", job.waiting_for, "\n");
+  if (!job.waiting_for.empty()) {
+    text += Concat("  waits for ", job.waiting_for);
+    if (job.waiting_since_wall_us != 0) {
+      text += Concat("  (since ", FormatTime(job.waiting_since_wall_us), ")");
+    }
+    text += "\n";
+  }
+  if (job.failing_checkpoints) {
+    const FailingCheckpoints& failing = *job.failing_checkpoints;
+    text += Concat("  checkpoints fail since ", FormatTime(failing.since_wall_us), " (",
+                   FormatCount(failing.failures), "), the last, ", failing.id, ": ", failing.reason,
+                   "\n");
+  }
   if (job.failure) {
     text += Concat(job.state == JobState::kFailed ? "  failed: " : "  last failure: ",
-                   FailureText(*job.failure), " at ", FormatTime(job.failure->wall_us), "\n");
+                   FailureText(*job.failure), " at ", FormatTime(job.failure->wall_us));
+    if (job.failure->since_wall_us < job.failure->wall_us && job.state != JobState::kFailed) {
+      text += Concat(" (failing since ", FormatTime(job.failure->since_wall_us), ")");
+    }
+    text += "\n";
   }
   if (!job.retained_checkpoint.empty()) {
     text += Concat("  kept checkpoint ", job.retained_checkpoint, "\n");
@@ -120,7 +138,7 @@ int ShowStatus(const Session& session, const std::string& name) {
 int Checkpoints(const Session& session, const std::string& job, bool subtasks) {
   CoordinatorClient client(session.coordinator);
   StatusOr<std::vector<CheckpointSummary>> found = client.ListCheckpoints(job);
-  if (!found.ok()) return Report(found.status());
+  if (!found.ok()) return Report(session, found.status());
   if (session.json) {
     PrintJson(CheckpointsToJson(*found, subtasks));
     return kDone;
@@ -161,7 +179,7 @@ int Checkpoints(const Session& session, const std::string& job, bool subtasks) {
 int Workers(const Session& session) {
   CoordinatorClient client(session.coordinator);
   StatusOr<std::vector<WorkerStatus>> workers = client.ListWorkers();
-  if (!workers.ok()) return Report(workers.status());
+  if (!workers.ok()) return Report(session, workers.status());
   if (session.json) {
     PrintJson(WorkersToJson(*workers));
     return kDone;

@@ -40,12 +40,18 @@ struct WorkerInfo {
   std::string version;
 };
 
+// Of what the processes of a cluster say to each other. Raised with every change that an older one
+// would misunderstand: such a worker is refused.
+inline constexpr uint32_t kControlProtocolVersion = 1;
+
 struct RegisterRequest {
   WorkerInfo worker;
   CoordinatorNumber coordinator;
   std::string nonce;
+  uint32_t protocol = kControlProtocolVersion;  // 0: from before there was one
 };
-// Refusal is a Status: nonce differs (names both paths and hosts), name taken by a live worker.
+// Refusal is a Status: protocol differs (names both versions), nonce differs (names both paths and
+// hosts), name taken by a live worker.
 struct RegisterResponse {
   int64_t heartbeat_interval_us = 0;
   int64_t heartbeat_timeout_us = 0;
@@ -74,6 +80,7 @@ struct HeartbeatRequest {
   WorkerIncarnation incarnation;
   CoordinatorNumber coordinator;
   std::vector<HostedGeneration> hosted;
+  std::string slow_storage;  // "sync /out/x for 12 s": not answered yet; "" when all is well
 };
 struct HeartbeatResponse {
   CoordinatorNumber coordinator;
@@ -230,6 +237,7 @@ struct Failure {
   int subtask = -1;
   std::string worker;
   int64_t wall_us = 0;
+  int64_t since_wall_us = 0;  // the first one since a checkpoint last completed
 };
 
 struct SubtaskStatus {
@@ -258,6 +266,14 @@ struct CheckpointSummary {
   std::string failure_reason;
   std::vector<SnapshotMetrics> subtasks;
 };
+// Checkpoints fail, and none has completed since.
+struct FailingCheckpoints {
+  CheckpointId id;  // the last one that failed
+  std::string reason;
+  int64_t wall_us = 0;
+  int64_t failures = 0;       // since the last completed one
+  int64_t since_wall_us = 0;  // the first of them
+};
 struct JobStatus {
   JobId id;
   std::string name;
@@ -266,10 +282,12 @@ struct JobStatus {
   int64_t restarts = 0;
   int parallelism = 1;
   int64_t start_wall_us = 0;
-  int64_t end_wall_us = 0;         // 0: live
-  std::string waiting_for;         // "2 slots, 1 free", "worker-1 to publish …", "" when nothing
-  std::optional<Failure> failure;  // the last one, or why the job ended
+  int64_t end_wall_us = 0;  // 0: live
+  std::string waiting_for;  // "2 slots, 1 free", "worker-1 to publish …", "" when nothing
+  int64_t waiting_since_wall_us = 0;
+  std::optional<Failure> failure;                    // the last one, or why the job ended
   std::optional<CheckpointSummary> last_checkpoint;  // completed
+  std::optional<FailingCheckpoints> failing_checkpoints;
   int64_t checkpoints_completed = 0;
   int64_t records_in = 0;           // emitted by sources
   int64_t records_out = 0;          // taken by sinks

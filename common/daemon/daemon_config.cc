@@ -237,6 +237,8 @@ StatusOr<DaemonCommandLine::Parsed> DaemonCommandLine::Parse(
     CLI::Option* option = key.kind == ConfigKey::Kind::kSwitch
                               ? app.add_flag(flag, given[key.name])
                               : app.add_option(flag, given[key.name])->expected(1);
+    // Else CLI11 takes what stands behind the value as one more, and the last one counts.
+    option->allow_extra_args(false);
     option->multi_option_policy(key.kind == ConfigKey::Kind::kTextList
                                     ? CLI::MultiOptionPolicy::TakeAll
                                     : CLI::MultiOptionPolicy::TakeLast);

@@ -16,6 +16,8 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr char kQuote = '"';
+static_assert(kTextRowBytesMax == 67108864);
+constexpr std::string_view kRowTooLong = "a row is longer than 67108864 bytes";
 
 // ---- rows of fields ----------------------------------------------------------------------------
 
@@ -81,12 +83,12 @@ class RowScanner {
       CsvField field;
       const char* stop =
           start < end && *start == kQuote ? QuotedField(start, &finder, &field) : finder.Next();
-      if (!problem_.empty()) return EndBadRow(stop);
+      if (!problem_.empty()) return EndBadRow(begin);
       if (stop == nullptr || (stop == end && !last)) return Outcome::kIncomplete;
       if (!field.quoted) {
         if (stop < end && *stop == kQuote) {
           problem_ = "a quote stands in a field that does not begin with one";
-          return EndBadRow(stop);
+          return EndBadRow(begin);
         }
         field.text = {start, static_cast<size_t>(stop - start)};
       }
@@ -111,9 +113,17 @@ class RowScanner {
   // Why the row is bad.
   std::string_view problem() const { return problem_; }
 
+  // The row at `begin` is too long: its first line is a bad row. False: that line has no end here.
+  bool EndLongRow(const char* begin, const char* end) {
+    end_ = end;
+    last_ = false;
+    problem_ = kRowTooLong;
+    return EndBadRow(begin) == Outcome::kBad;
+  }
+
  private:
   // Reads a field whose opening quote is at `start`. The comma or line end behind it, or the end;
-  // nullptr: incomplete; with problem_ set: from where to look for the end of the line.
+  // nullptr: incomplete, or problem_ is set.
   const char* QuotedField(const char* start, SpecialFinder* finder, CsvField* field) {
     finder->Next();  // the opening quote
     field->quoted = true;
@@ -121,7 +131,7 @@ class RowScanner {
       const char* special = finder->Next();
       if (special == end_) {
         if (last_) problem_ = "a quote is not closed";
-        return last_ ? end_ : nullptr;
+        return nullptr;
       }
       if (*special == '\n') ++lines_;
       if (*special != kQuote) continue;
@@ -138,17 +148,17 @@ class RowScanner {
       }
       if (behind < end_ && *behind != ',' && *behind != '\n') {
         problem_ = "text stands behind a closing quote";
-        return behind;
+        return nullptr;
       }
       if (behind < end_) finder->Next();
       return behind;
     }
   }
 
-  Outcome EndBadRow(const char* from) {
-    const void* line_end =
-        from < end_ ? std::memchr(from, '\n', static_cast<size_t>(end_ - from)) : nullptr;
+  Outcome EndBadRow(const char* begin) {
+    const void* line_end = std::memchr(begin, '\n', static_cast<size_t>(end_ - begin));
     if (line_end == nullptr && !last_) return Outcome::kIncomplete;
+    lines_ = 0;
     next_ = line_end != nullptr ? static_cast<const char*>(line_end) : end_;
     TakeLineEnd();
     return Outcome::kBad;
@@ -186,10 +196,7 @@ struct Header {
   TextProgress done;
 };
 
-Status RowTooLong() {
-  return InvalidArgumentError("a row is longer than " + std::to_string(kTextRowBytesMax) +
-                              " bytes");
-}
+Status RowTooLong() { return InvalidArgumentError(std::string(kRowTooLong)); }
 
 // nullopt: needs more bytes. Of an empty file: no names. `bytes` need no padding.
 StatusOr<std::optional<Header>> ReadHeader(std::string_view bytes, bool last, bool names_fields) {
@@ -279,14 +286,21 @@ class CsvDecoder : public TextDecoder {
         if (out->byte_size() >= limits.bytes_max) break;
         measure_at = at + kMeasureEveryBytes;
       }
-      const RowScanner::Outcome outcome = scanner_.Scan(at, end, last, field_count_);
-      const char* row_end = outcome == RowScanner::Outcome::kIncomplete ? end : scanner_.next();
-      if (static_cast<size_t>(row_end - at) > kTextRowBytesMax) {
-        result.error = RowTooLong();
-        break;
+      // What is further away must not count, or the rows would depend on how much was read.
+      const char* row_stop =
+          static_cast<size_t>(end - at) > kTextRowBytesMax ? at + kTextRowBytesMax : end;
+      RowScanner::Outcome outcome =
+          scanner_.Scan(at, row_stop, last && row_stop == end, field_count_);
+      if (outcome == RowScanner::Outcome::kIncomplete) {
+        if (row_stop == end) break;
+        if (!scanner_.EndLongRow(at, row_stop)) {
+          result.error = RowTooLong();
+          break;
+        }
+        outcome = RowScanner::Outcome::kBad;
       }
-      if (outcome == RowScanner::Outcome::kIncomplete) break;
-      const int64_t lines_before = result.done.lines;
+      const char* row_end = scanner_.next();
+      const TextProgress before{static_cast<size_t>(at - begin), result.done.lines};
       result.done.lines += scanner_.lines();
       result.bad_row = outcome == RowScanner::Outcome::kBad
                            ? InvalidArgumentError(std::string(scanner_.problem()))
@@ -294,7 +308,7 @@ class CsvDecoder : public TextDecoder {
       at = row_end;
       if (!result.bad_row.ok()) {
         out->Truncate(rows_before + result.rows);
-        result.lines_before_bad_row = lines_before;
+        result.before_bad_row = before;
         break;
       }
       ++result.rows;

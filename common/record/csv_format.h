@@ -10,8 +10,9 @@
 
 // CSV of RFC 4180 in UTF-8: fields split by commas, quoted or not, lines that end with LF or CRLF.
 // An empty field is null, a quoted empty one the empty text. In a quoted field commas, line ends
-// and doubled quotes are text. Wherever a quote stands that may not, the row is bad and ends with
-// its line; a row whose quote never closes is bad and ends with the file.
+// and doubled quotes are text. Where a quote stands that may not, or one is never closed, or no row
+// ends within kTextRowBytesMax bytes, the first line is a bad row, and the next one begins behind
+// it: a quote that is too many takes no good rows with it. An empty line is a row of one field.
 namespace weir {
 
 struct CsvOptions {

@@ -89,17 +89,19 @@ class JsonDecoder : public TextDecoder {
         if (out->byte_size() >= limits.bytes_max) break;
         measure_at = at + kMeasureEveryBytes;
       }
+      const bool more = static_cast<size_t>(end - at) > kTextRowBytesMax;
+      const char* look_end = more ? at + kTextRowBytesMax : end;
       const char* line_end =
-          static_cast<const char*>(std::memchr(at, '\n', static_cast<size_t>(end - at)));
-      const char* line_stop = line_end != nullptr ? line_end : end;
-      const std::string_view line(at, static_cast<size_t>(line_stop - at));
-      if (line.size() > kTextRowBytesMax) {
+          static_cast<const char*>(std::memchr(at, '\n', static_cast<size_t>(look_end - at)));
+      if (line_end == nullptr && more) {
         result.error = InvalidArgumentError("a row is longer than " +
                                             std::to_string(kTextRowBytesMax) + " bytes");
         break;
       }
       if (line_end == nullptr && !last) break;
-      const int64_t lines_before = result.done.lines;
+      const char* line_stop = line_end != nullptr ? line_end : end;
+      const std::string_view line(at, static_cast<size_t>(line_stop - at));
+      const TextProgress before{static_cast<size_t>(at - begin), result.done.lines};
       at = line_stop;
       if (line_end != nullptr) {
         ++at;
@@ -109,7 +111,7 @@ class JsonDecoder : public TextDecoder {
       result.bad_row = AppendRow(line, out);
       if (!result.bad_row.ok()) {
         out->Truncate(rows_before + result.rows);
-        result.lines_before_bad_row = lines_before;
+        result.before_bad_row = before;
         break;
       }
       ++result.rows;

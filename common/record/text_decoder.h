@@ -13,7 +13,7 @@ namespace weir {
 
 // Readable bytes that must follow those given to a TextDecoder, whatever they hold.
 inline constexpr size_t kTextPadding = 64;
-// A row of a text that is longer than this is an error that ends the reading of its file.
+// Most bytes of a row of a text, its line end among them.
 inline constexpr size_t kTextRowBytesMax = size_t{64} << 20;
 
 // Bytes and line ends at the front of what a decoder was given that it is done with.
@@ -38,9 +38,11 @@ struct DecodeResult {
   // OK: stopped at a limit, or no whole row is left. A user error: the last row in `done` does not
   // fit the schema; nothing of it was appended, and Decode may go on behind it.
   Status bad_row;
-  // In front of the bad row: its line in the file is that many behind the line of bytes[0].
-  int64_t lines_before_bad_row = 0;
-  // A user error: the file cannot be read on (the next row is too long).
+  // In front of the bad row, which is the bytes from there to done.bytes: its line in the file is
+  // that many behind the line of bytes[0].
+  TextProgress before_bad_row;
+  // A user error: no line end is among the kTextRowBytesMax bytes behind `done`. Who wants to read
+  // on does so behind the next line end, wherever that is.
   Status error;
 };
 

@@ -67,8 +67,10 @@ StatusOr<Domain> Decode(std::string_view magic, std::string_view what, std::stri
   }
   if (!bytes.starts_with(magic)) return damaged(Concat("does not begin with ", magic));
   size_t covered = bytes.size() - kChecksumBytes;
-  if (ReadLittleEndian<uint64_t>(bytes.substr(covered)) != XXH3_64bits(bytes.data(), covered)) {
-    return damaged("its checksum does not hold");
+  uint64_t written = ReadLittleEndian<uint64_t>(bytes.substr(covered));
+  if (uint64_t found = XXH3_64bits(bytes.data(), covered); found != written) {
+    return damaged(Concat("its checksum does not hold: the ", bytes.size(), " bytes end with ",
+                          written, ", their checksum is ", found));
   }
   uint32_t version = ReadLittleEndian<uint32_t>(bytes.substr(magic.size()));
   if (version != kVersion) {

@@ -43,6 +43,7 @@ void ToProto(const Failure& from, v1::Failure* to) {
   to->set_subtask(from.subtask);
   to->set_worker(Utf8Text(from.worker));
   to->set_wall_us(from.wall_us);
+  to->set_since_wall_us(from.since_wall_us);
 }
 
 Status FromProto(const v1::Failure& from, Failure* to) {
@@ -51,6 +52,24 @@ Status FromProto(const v1::Failure& from, Failure* to) {
   to->subtask = from.subtask();
   to->worker = from.worker();
   to->wall_us = from.wall_us();
+  to->since_wall_us = from.since_wall_us();
+  return {};
+}
+
+void ToProto(const FailingCheckpoints& from, v1::FailingCheckpoints* to) {
+  to->set_id(from.id.value());
+  to->set_reason(Utf8Text(from.reason));
+  to->set_wall_us(from.wall_us);
+  to->set_failures(from.failures);
+  to->set_since_wall_us(from.since_wall_us);
+}
+
+Status FromProto(const v1::FailingCheckpoints& from, FailingCheckpoints* to) {
+  to->id = CheckpointId(from.id());
+  to->reason = from.reason();
+  to->wall_us = from.wall_us();
+  to->failures = from.failures();
+  to->since_wall_us = from.since_wall_us();
   return {};
 }
 
@@ -125,8 +144,12 @@ void ToProto(const JobStatus& from, v1::JobStatus* to) {
   to->set_start_wall_us(from.start_wall_us);
   to->set_end_wall_us(from.end_wall_us);
   to->set_waiting_for(Utf8Text(from.waiting_for));
+  to->set_waiting_since_wall_us(from.waiting_since_wall_us);
   if (from.failure) ToProto(*from.failure, to->mutable_failure());
   if (from.last_checkpoint) ToProto(*from.last_checkpoint, to->mutable_last_checkpoint());
+  if (from.failing_checkpoints) {
+    ToProto(*from.failing_checkpoints, to->mutable_failing_checkpoints());
+  }
   to->set_checkpoints_completed(from.checkpoints_completed);
   to->set_records_in(from.records_in);
   to->set_records_out(from.records_out);
@@ -147,6 +170,7 @@ Status FromProto(const v1::JobStatus& from, JobStatus* to) {
   to->start_wall_us = from.start_wall_us();
   to->end_wall_us = from.end_wall_us();
   to->waiting_for = from.waiting_for();
+  to->waiting_since_wall_us = from.waiting_since_wall_us();
   to->failure.reset();
   if (from.has_failure()) {
     WEIR_RETURN_IF_ERROR(FromProto(from.failure(), &to->failure.emplace()));
@@ -154,6 +178,10 @@ Status FromProto(const v1::JobStatus& from, JobStatus* to) {
   to->last_checkpoint.reset();
   if (from.has_last_checkpoint()) {
     WEIR_RETURN_IF_ERROR(FromProto(from.last_checkpoint(), &to->last_checkpoint.emplace()));
+  }
+  to->failing_checkpoints.reset();
+  if (from.has_failing_checkpoints()) {
+    WEIR_RETURN_IF_ERROR(FromProto(from.failing_checkpoints(), &to->failing_checkpoints.emplace()));
   }
   to->checkpoints_completed = from.checkpoints_completed();
   to->records_in = from.records_in();

@@ -116,6 +116,8 @@ void ToProto(SubmitRequest&& from, v1::SubmitRequest* to);
 Status FromProto(v1::SubmitRequest&& from, SubmitRequest* to);
 void ToProto(const SubmitResponse& from, v1::SubmitResponse* to);
 Status FromProto(const v1::SubmitResponse& from, SubmitResponse* to);
+void ToProto(const FailingCheckpoints& from, v1::FailingCheckpoints* to);
+Status FromProto(const v1::FailingCheckpoints& from, FailingCheckpoints* to);
 void ToProto(const Failure& from, v1::Failure* to);
 Status FromProto(const v1::Failure& from, Failure* to);
 void ToProto(const SubtaskStatus& from, v1::SubtaskStatus* to);

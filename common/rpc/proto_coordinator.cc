@@ -28,12 +28,14 @@ void ToProto(const RegisterRequest& from, v1::RegisterRequest* to) {
   ToProto(from.worker, to->mutable_worker());
   to->set_coordinator(from.coordinator.value());
   to->set_nonce(from.nonce);
+  to->set_protocol(from.protocol);
 }
 
 Status FromProto(const v1::RegisterRequest& from, RegisterRequest* to) {
   WEIR_RETURN_IF_ERROR(FromProto(from.worker(), &to->worker));
   to->coordinator = CoordinatorNumber(from.coordinator());
   to->nonce = from.nonce();
+  to->protocol = from.protocol();
   return {};
 }
 
@@ -66,6 +68,7 @@ void ToProto(const HeartbeatRequest& from, v1::HeartbeatRequest* to) {
   to->set_incarnation(Utf8Text(from.incarnation.value()));
   to->set_coordinator(from.coordinator.value());
   ListToProto(from.hosted, to->mutable_hosted());
+  to->set_slow_storage(Utf8Text(from.slow_storage));
 }
 
 Status FromProto(const v1::HeartbeatRequest& from, HeartbeatRequest* to) {
@@ -73,6 +76,7 @@ Status FromProto(const v1::HeartbeatRequest& from, HeartbeatRequest* to) {
   to->incarnation = WorkerIncarnation(from.incarnation());
   to->coordinator = CoordinatorNumber(from.coordinator());
   WEIR_RETURN_IF_ERROR(ListFromProto(from.hosted(), &to->hosted));
+  to->slow_storage = from.slow_storage();
   return {};
 }
 

@@ -70,6 +70,11 @@ Status FromGrpc(const grpc::Status& status, const std::string& address, const st
       constexpr std::string_view kEnd = "remote host: ";
       size_t end = message.rfind(kEnd);
       if (end != std::string_view::npos) message.remove_prefix(end + kEnd.size());
+      // "DNS resolution failed for host:7070: C-ares status is not … : Domain name not found"
+      size_t last = message.rfind(": ");
+      if (message.starts_with("DNS resolution failed") && last != std::string_view::npos) {
+        message.remove_prefix(last + 2);
+      }
       return UnavailableError(Concat("cannot reach ", address, ": ", message));
     }
   }

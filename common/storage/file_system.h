@@ -15,6 +15,9 @@ struct FileInfo {
   bool is_directory = false;
   int64_t size = 0;        // bytes
   bool is_regular = true;  // or a link to a regular file; neither a pipe, device nor socket
+  // Of a regular file: another number when another file has the name, or this one was written to.
+  // Within the grain of the file system's time, so that two writes may share one.
+  uint64_t version = 0;
 };
 
 // Primitives of a file system as requests: each call returns at once and its outcome comes back as

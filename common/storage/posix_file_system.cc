@@ -91,6 +91,16 @@ Status SyncPath(const std::string& path, int flags, const char* what) {
   return {};
 }
 
+uint64_t VersionOf(const struct stat& info) {
+  uint64_t version = static_cast<uint64_t>(info.st_ino);
+  for (int64_t part : {static_cast<int64_t>(info.st_dev), int64_t{info.st_mtim.tv_sec},
+                       int64_t{info.st_mtim.tv_nsec}}) {
+    version = (version ^ static_cast<uint64_t>(part)) * 0x9e3779b97f4a7c15;
+    version ^= version >> 32;
+  }
+  return version;
+}
+
 StatusOr<std::vector<FileInfo>> ListNames(const std::string& path) {
   DIR* directory = ::opendir(path.c_str());
   if (directory == nullptr) return Failed("list", path);
@@ -115,11 +125,13 @@ StatusOr<std::vector<FileInfo>> ListNames(const std::string& path) {
     info.is_regular = S_ISREG(own.st_mode);
     if (info.is_regular) {
       info.size = own.st_size;
+      info.version = VersionOf(own);
     } else if (S_ISLNK(own.st_mode) &&
                ::fstatat(::dirfd(directory), entry->d_name, &target, 0) == 0 &&
                S_ISREG(target.st_mode)) {
       info.is_regular = true;
       info.size = target.st_size;
+      info.version = VersionOf(target);
     }
     names.push_back(std::move(info));
   }
@@ -171,47 +183,50 @@ PosixFileSystem::~PosixFileSystem() {
 }
 
 template <typename T>
-void PosixFileSystem::Submit(std::function<void(T)> done, std::function<T()> job) {
+void PosixFileSystem::Submit(std::string what, std::function<void(T)> done,
+                             std::function<T()> job) {
   if (requests_ == nullptr) return;
   uint64_t number = requests_->next++;
   requests_->callbacks.emplace(number, std::move(done));
-  pool_.Post([answers = answers_, number, job = std::move(job),
-              requests = std::weak_ptr<Requests>(requests_)]() mutable {
-    if (requests.expired()) return;
-    answers->Post([number, requests = std::move(requests), result = job()]() mutable {
-      std::shared_ptr<Requests> live = requests.lock();
-      if (live == nullptr) return;
-      auto it = live->callbacks.find(number);
-      if (it == live->callbacks.end()) return;
-      auto callback = std::any_cast<std::function<void(T)>>(std::move(it->second));
-      live->callbacks.erase(it);
-      live.reset();
-      callback(std::move(result));
-    });
-  });
+  pool_.Post(
+      [answers = answers_, number, job = std::move(job),
+       requests = std::weak_ptr<Requests>(requests_)]() mutable {
+        if (requests.expired()) return;
+        answers->Post([number, requests = std::move(requests), result = job()]() mutable {
+          std::shared_ptr<Requests> live = requests.lock();
+          if (live == nullptr) return;
+          auto it = live->callbacks.find(number);
+          if (it == live->callbacks.end()) return;
+          auto callback = std::any_cast<std::function<void(T)>>(std::move(it->second));
+          live->callbacks.erase(it);
+          live.reset();
+          callback(std::move(result));
+        });
+      },
+      std::move(what));
 }
 
 void PosixFileSystem::Read(std::string path, int64_t offset, int64_t length,
                            DoneWith<std::string> done) {
-  Submit<StatusOr<std::string>>(std::move(done), [path = std::move(path), offset, length] {
-    return ReadFile(path, offset, length);
-  });
+  Submit<StatusOr<std::string>>(Concat("read ", path), std::move(done),
+                                [path, offset, length] { return ReadFile(path, offset, length); });
 }
 
 void PosixFileSystem::Create(std::string path, std::string bytes, Done done) {
-  Submit<Status>(std::move(done), [path = std::move(path), bytes = std::move(bytes)]() -> Status {
-    Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
-    if (!file.ok()) return Failed("create", path);
-    Status status = WriteAll(file, 0, bytes, "create", path);
-    // Half a file would make the next try find its name taken.
-    if (!status.ok()) ::unlink(path.c_str());
-    return status;
-  });
+  Submit<Status>(Concat("create ", path), std::move(done),
+                 [path, bytes = std::move(bytes)]() -> Status {
+                   Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+                   if (!file.ok()) return Failed("create", path);
+                   Status status = WriteAll(file, 0, bytes, "create", path);
+                   // Half a file would make the next try find its name taken.
+                   if (!status.ok()) ::unlink(path.c_str());
+                   return status;
+                 });
 }
 
 void PosixFileSystem::WriteAt(std::string path, int64_t offset, std::string bytes, Done done) {
-  Submit<Status>(std::move(done),
-                 [path = std::move(path), offset, bytes = std::move(bytes)]() -> Status {
+  Submit<Status>(Concat("write ", path), std::move(done),
+                 [path, offset, bytes = std::move(bytes)]() -> Status {
                    Descriptor file(path, O_WRONLY);
                    if (!file.ok()) return Failed("write", path);
                    return WriteAll(file, offset, bytes, "write", path);
@@ -219,69 +234,71 @@ void PosixFileSystem::WriteAt(std::string path, int64_t offset, std::string byte
 }
 
 void PosixFileSystem::Truncate(std::string path, int64_t size, Done done) {
-  Submit<Status>(std::move(done), [path = std::move(path), size]() -> Status {
+  Submit<Status>(Concat("truncate ", path), std::move(done), [path, size]() -> Status {
     if (::truncate(path.c_str(), size) != 0) return Failed("truncate", path);
     return {};
   });
 }
 
 void PosixFileSystem::Sync(std::string path, Done done) {
-  Submit<Status>(std::move(done), [path = std::move(path)] { return SyncPath(path, 0, "sync"); });
+  Submit<Status>(Concat("sync ", path), std::move(done),
+                 [path] { return SyncPath(path, 0, "sync"); });
 }
 
 void PosixFileSystem::SyncDirectory(std::string path, Done done) {
-  Submit<Status>(std::move(done), [path = std::move(path)] {
-    return SyncPath(path, O_DIRECTORY, "sync directory");
-  });
+  Submit<Status>(Concat("sync directory ", path), std::move(done),
+                 [path] { return SyncPath(path, O_DIRECTORY, "sync directory"); });
 }
 
 void PosixFileSystem::Link(std::string from, std::string to, Done done) {
-  Submit<Status>(std::move(done), [from = std::move(from), to = std::move(to)]() -> Status {
+  Submit<Status>(Concat("link ", from), std::move(done), [from, to = std::move(to)]() -> Status {
     if (::link(from.c_str(), to.c_str()) != 0) return Failed("link", Concat(from, " to ", to));
     return {};
   });
 }
 
 void PosixFileSystem::Rename(std::string from, std::string to, Done done) {
-  Submit<Status>(std::move(done), [from = std::move(from), to = std::move(to)]() -> Status {
+  Submit<Status>(Concat("rename ", from), std::move(done), [from, to = std::move(to)]() -> Status {
     if (::rename(from.c_str(), to.c_str()) != 0) return Failed("rename", Concat(from, " to ", to));
     return {};
   });
 }
 
 void PosixFileSystem::List(std::string path, DoneWith<std::vector<FileInfo>> done) {
-  Submit<StatusOr<std::vector<FileInfo>>>(std::move(done),
-                                          [path = std::move(path)] { return ListNames(path); });
+  Submit<StatusOr<std::vector<FileInfo>>>(Concat("list ", path), std::move(done),
+                                          [path] { return ListNames(path); });
 }
 
 void PosixFileSystem::Stat(std::string path, DoneWith<FileInfo> done) {
-  Submit<StatusOr<FileInfo>>(std::move(done), [path = std::move(path)]() -> StatusOr<FileInfo> {
-    struct stat info;
-    if (::stat(path.c_str(), &info) != 0) return Failed("stat", path);
-    bool is_directory = S_ISDIR(info.st_mode);
-    return FileInfo{.name = path.substr(path.rfind('/') + 1),
-                    .is_directory = is_directory,
-                    .size = is_directory ? 0 : info.st_size,
-                    .is_regular = S_ISREG(info.st_mode)};
-  });
+  Submit<StatusOr<FileInfo>>(
+      Concat("stat ", path), std::move(done), [path]() -> StatusOr<FileInfo> {
+        struct stat info;
+        if (::stat(path.c_str(), &info) != 0) return Failed("stat", path);
+        bool is_directory = S_ISDIR(info.st_mode);
+        return FileInfo{.name = path.substr(path.rfind('/') + 1),
+                        .is_directory = is_directory,
+                        .size = is_directory ? 0 : info.st_size,
+                        .is_regular = S_ISREG(info.st_mode),
+                        .version = S_ISREG(info.st_mode) ? VersionOf(info) : 0};
+      });
 }
 
 void PosixFileSystem::Remove(std::string path, Done done) {
-  Submit<Status>(std::move(done), [path = std::move(path)]() -> Status {
+  Submit<Status>(Concat("remove ", path), std::move(done), [path]() -> Status {
     if (::unlink(path.c_str()) != 0) return Failed("remove", path);
     return {};
   });
 }
 
 void PosixFileSystem::RemoveDirectory(std::string path, Done done) {
-  Submit<Status>(std::move(done), [path = std::move(path)]() -> Status {
+  Submit<Status>(Concat("remove directory ", path), std::move(done), [path]() -> Status {
     if (::rmdir(path.c_str()) != 0) return Failed("remove directory", path);
     return {};
   });
 }
 
 void PosixFileSystem::MakeDirectory(std::string path, Done done) {
-  Submit<Status>(std::move(done), [path = std::move(path)]() -> Status {
+  Submit<Status>(Concat("create directory ", path), std::move(done), [path]() -> Status {
     if (::mkdir(path.c_str(), 0755) != 0) return Failed("create directory", path);
     return {};
   });

@@ -47,7 +47,7 @@ class PosixFileSystem : public FileSystem {
   // The way to the owner for pool threads, for as long as this lives.
   class Answers;
   template <typename T>
-  void Submit(std::function<void(T)> done, std::function<T()> job);
+  void Submit(std::string what, std::function<void(T)> done, std::function<T()> job);
 
   IoPool& pool_;
   std::shared_ptr<Answers> answers_;

@@ -18,13 +18,13 @@ void IoPool::Start() {
   for (int i = 0; i < threads_count_; ++i) {
     threads_.emplace_back([this, i] {
       pthread_setname_np(pthread_self(), Concat("io-", i).c_str());
-      Run();
+      Run(i);
     });
   }
 }
 
 void IoPool::Stop() {
-  std::deque<std::function<void()>> unrun;
+  std::deque<Job> unrun;
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -35,26 +35,41 @@ void IoPool::Stop() {
   threads_.clear();
 }
 
-void IoPool::Post(std::function<void()> job) {
+void IoPool::Post(std::function<void()> job, std::string what) {
   {
     std::lock_guard lock(mutex_);
     if (stopping_) return;
-    jobs_.push_back(std::move(job));
+    jobs_.push_back(Job{std::move(job), std::move(what)});
   }
   wake_.notify_one();
 }
 
-void IoPool::Run() {
+std::string IoPool::Slowest(std::chrono::milliseconds least) const {
+  std::lock_guard lock(mutex_);
+  const Running* slowest = nullptr;
+  for (const auto& [thread, running] : running_) {
+    if (slowest == nullptr || running.since < slowest->since) slowest = &running;
+  }
+  if (slowest == nullptr) return "";
+  auto passed = std::chrono::steady_clock::now() - slowest->since;
+  if (passed < least) return "";
+  return Concat(slowest->what, " for ",
+                std::chrono::duration_cast<std::chrono::seconds>(passed).count(), " s");
+}
+
+void IoPool::Run(int thread) {
   while (true) {
-    std::function<void()> job;
+    Job job;
     {
       std::unique_lock lock(mutex_);
+      running_.erase(thread);
       wake_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
       if (stopping_) return;
       job = std::move(jobs_.front());
       jobs_.pop_front();
+      running_[thread] = Running{std::move(job.what), std::chrono::steady_clock::now()};
     }
-    job();
+    job.run();
   }
 }
 

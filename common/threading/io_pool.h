@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -22,18 +24,30 @@ class IoPool {
   void Start();
   // Waits for the jobs that run; queued ones are destroyed unrun. Not from one of its threads.
   void Stop();
-  // Runs `job` on one of the threads. Dropped after Stop.
-  void Post(std::function<void()> job);
+  // Runs `job` on one of the threads. Dropped after Stop. `what` names it: "sync /out/x".
+  void Post(std::function<void()> job, std::string what = "");
+  // The one that has been running longest, if that is at least `least`: "sync /out/x for 12 s";
+  // "" when there is none. A call that hangs hangs up its thread, and soon all of them.
+  std::string Slowest(std::chrono::milliseconds least) const;
 
  private:
-  void Run();
+  struct Job {
+    std::function<void()> run;
+    std::string what;
+  };
+  struct Running {
+    std::string what;
+    std::chrono::steady_clock::time_point since;
+  };
+  void Run(int thread);
 
   const int threads_count_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::function<void()>> jobs_;  // guarded by mutex_
-  bool stopping_ = false;                   // guarded by mutex_
-  std::vector<std::thread> threads_;        // of the thread that starts and stops
+  std::deque<Job> jobs_;              // guarded by mutex_
+  std::map<int, Running> running_;    // by thread; guarded by mutex_
+  bool stopping_ = false;             // guarded by mutex_
+  std::vector<std::thread> threads_;  // of the thread that starts and stops
 };
 
 }  // namespace weir

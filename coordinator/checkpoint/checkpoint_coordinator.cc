@@ -203,6 +203,16 @@ void CheckpointCoordinator::OnManifestWritten(CheckpointId checkpoint, Moment no
   MaybeTrigger(now);
 }
 
+void CheckpointCoordinator::OnTriggerFailed(CheckpointId checkpoint, const Status& error,
+                                            Moment now) {
+  const auto found = pending_.find(checkpoint);
+  if (found == pending_.end() || found->second.phase() != PendingCheckpoint::Phase::kCollecting) {
+    return;
+  }
+  Fail(checkpoint, Concat("cannot make its directory: ", error.message()), now);
+  MaybeTrigger(now);
+}
+
 void CheckpointCoordinator::OnManifestFailed(CheckpointId checkpoint, const Status& error,
                                              Moment now) {
   const auto found = pending_.find(checkpoint);
@@ -241,6 +251,7 @@ void CheckpointCoordinator::Complete(CheckpointId checkpoint, Moment now) {
   completed_.emplace(checkpoint, pending.generation());
   ++completed_count_;
   failures_in_row_ = 0;
+  failing_.reset();
   pause_until_us_ = now.monotonic_us + options_.checkpoint_min_pause_us;
   if (CheckpointSummary* summary = Summary(checkpoint)) {
     summary->state = "completed";
@@ -287,6 +298,11 @@ void CheckpointCoordinator::Abort(CheckpointId checkpoint, const std::string& re
 void CheckpointCoordinator::Fail(CheckpointId checkpoint, const std::string& reason, Moment now) {
   Abort(checkpoint, reason, now);
   ++failures_in_row_;
+  if (!failing_) failing_.emplace().since_wall_us = now.wall_us;
+  failing_->id = checkpoint;
+  failing_->reason = reason;
+  failing_->wall_us = now.wall_us;
+  ++failing_->failures;
   if (fail_asked_ || !options_.checkpoint_tolerable_failures ||
       failures_in_row_ <= *options_.checkpoint_tolerable_failures) {
     return;

@@ -87,7 +87,9 @@ class CheckpointCoordinator {
   void OnTick(Moment now);
   // The reason of kDeclined, kUnexpected and kRefused is added to `*reason` unless that is null.
   AckOutcome OnAck(Generation generation, TaskAck ack, Moment now, std::string* reason = nullptr);
-  // These three change nothing for a checkpoint that is no longer pending in that step.
+  // These four change nothing for a checkpoint that is no longer pending in that step.
+  // Its directory could not be made: nobody has been asked for anything.
+  void OnTriggerFailed(CheckpointId checkpoint, const Status& error, Moment now);
   void OnManifestWritten(CheckpointId checkpoint, Moment now);
   void OnManifestFailed(CheckpointId checkpoint, const Status& error, Moment now);
   void OnCompletionClaimed(CheckpointId checkpoint, Moment now);
@@ -99,6 +101,8 @@ class CheckpointCoordinator {
   // What people and the job master ask.
   bool claim_in_flight() const;
   const std::optional<CheckpointSummary>& last_completed() const { return last_completed_; }
+  // Set as long as checkpoints fail: since the last one that completed, of whatever generation.
+  const std::optional<FailingCheckpoints>& failing() const { return failing_; }
   int64_t completed_count() const { return completed_count_; }  // by this leader
   // Retained completed ones, ascending; the last is the newest.
   const std::map<CheckpointId, Generation>& completed() const { return completed_; }
@@ -158,6 +162,7 @@ class CheckpointCoordinator {
   std::map<CheckpointId, Generation> completed_;  // retained, and waiting to be dropped
   std::deque<CheckpointSummary> history_;
   std::optional<CheckpointSummary> last_completed_;
+  std::optional<FailingCheckpoints> failing_;
   int64_t completed_count_ = 0;
 };
 

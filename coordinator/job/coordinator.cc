@@ -5,6 +5,7 @@
 
 #include "common/base/concat.h"
 #include "common/base/log.h"
+#include "common/base/version.h"
 #include "common/graph/validate.h"
 #include "coordinator/job/effects.h"
 
@@ -161,12 +162,12 @@ Co<void> Coordinator::LoadJob(StoredJob stored) {
 JobMaster& Coordinator::AddJob(StoredJob stored) {
   JobId id = stored.record.id;
   std::weak_ptr<int> alive = alive_;
-  JobOffice office{leadership_.number(), workers_, registry_, [this, alive, id](const Status&) {
+  JobOffice office{leadership_.number(), workers_, registry_, leadership_,
+                   [this, alive, id](const Status&) {
                      // Later: the job master is still in this call.
                      environment_.executor.Post([this, alive, id] {
                        if (alive.expired() || !jobs_.contains(id) || !jobs_.at(id)->halted())
                          return;
-                       jobs_.erase(id);
                        scope_.Spawn(RetakeJob(id));
                      });
                    }};
@@ -181,10 +182,13 @@ Co<void> Coordinator::RetakeJob(JobId id) {
   while (true) {
     co_await Sleep(environment_.timers, kRetakeUs);
     StatusOr<StoredJob> stored = co_await registry_.LoadOne(id);
-    if (jobs_.contains(id) || stored.status().code() == StatusCode::kNotFound) co_return;
+    auto job = jobs_.find(id);
+    if (job == jobs_.end() || !job->second->halted()) co_return;
     if (!stored.ok()) {
+      // Not even when it is not there: its directory may be mounted again.
       log::Error("job=", id.value().substr(0, 8),
                  " cannot be taken up: ", stored.status().message());
+      job->second->SetTrouble(Concat("being taken up again: ", stored.status().message()));
       continue;
     }
     co_await LoadJob(*std::move(stored));
@@ -225,6 +229,13 @@ Status Coordinator::CheckRegistration(const RegisterRequest& request) const {
   if (request.coordinator != leadership_.number()) {
     return StaleError(
         Concat("coordinator ", leadership_.number(), " leads, not ", request.coordinator));
+  }
+  if (request.protocol != kControlProtocolVersion) {
+    return FailedPreconditionError(
+        Concat("worker ", request.worker.name, " is of another version: it is Weir ",
+               request.worker.version, " and speaks protocol ", request.protocol,
+               ", this coordinator is Weir ", WEIR_VERSION, " and speaks protocol ",
+               kControlProtocolVersion, ". All processes of a cluster must be of one version"));
   }
   if (request.nonce != leadership_.nonce()) {
     return FailedPreconditionError(Concat(
@@ -276,6 +287,7 @@ void Coordinator::Heartbeat(HeartbeatRequest request, DoneWith<HeartbeatResponse
     response.coordinator = leadership_.number();
     response.known = workers_.Heartbeat(request.name, request.incarnation);
     if (response.known) {
+      workers_.SetSlowStorage(request.name, request.slow_storage);
       for (const HostedGeneration& hosted : request.hosted) {
         JobMaster* job = Find(hosted.job);
         if (job == nullptr || job->OnHosted(request.name, hosted)) {
@@ -330,6 +342,10 @@ void Coordinator::Leave(WorkerName name, WorkerIncarnation incarnation, Done don
 
 void Coordinator::Submit(SubmitRequest request, DoneWith<SubmitResponse> done) {
   WhenReady([this, request = std::move(request), done = std::move(done)](Status status) mutable {
+    if (status.ok() && !leadership_.trouble().empty()) {
+      // What it would store might be nowhere to be found, or only half of it.
+      status = ResourceExhaustedError(Concat("cannot store a job: ", leadership_.trouble()));
+    }
     if (!status.ok()) return done(status);
     StatusOr<Submission> submission = PrepareSubmission(request);
     if (!submission.ok()) return done(submission.status());
@@ -375,6 +391,10 @@ Co<StatusOr<SubmitResponse>> Coordinator::Store(SubmitRequest request, Submissio
       co_return AlreadyExistsError(
           Concat("job id ", id, " was submitted before with other content"));
     }
+    // Perhaps nobody made its name durable yet, and perhaps somebody else leads by now.
+    Status synced = co_await SyncDirectory(environment_.files, registry_.checkpoint_dir());
+    if (synced.ok()) synced = co_await leadership_.Confirm();
+    if (!synced.ok()) co_return synced;
     SubmitResponse response{id, present->record.graph.name};
     co_await LoadJob(*std::move(present));
     co_return response;
@@ -451,10 +471,10 @@ Co<StatusOr<CheckpointManifest>> Coordinator::ReadRestored(std::string directory
     co_return FailedPreconditionError(Concat("checkpoint ", directory, " was made as ", name,
                                              ": its files are found only under that name"));
   }
-  JobMaster* owner = Find(manifest->job);
-  if (owner != nullptr && !owner->ended()) {
+  auto owner = jobs_.find(manifest->job);
+  if (owner != jobs_.end() && !owner->second->ended()) {
     co_return FailedPreconditionError(Concat("checkpoint ", directory, " belongs to job ",
-                                             Describe(*owner), ": cancel it first"));
+                                             Describe(*owner->second), ": cancel it first"));
   }
   Status covers = CheckCovers(submission.graph, submission.options, *manifest);
   if (!covers.ok()) co_return covers;
@@ -501,17 +521,17 @@ Co<StatusOr<bool>> Coordinator::CheckOnWorker(JobId id, std::string staged, JobG
 
 // --- Jobs ----------------------------------------------------------------------------------------
 
+// The one that acts on what workers say.
 JobMaster* Coordinator::Find(const JobId& job) {
   auto it = jobs_.find(job);
   return it == jobs_.end() || it->second->halted() ? nullptr : it->second.get();
 }
 
 StatusOr<JobMaster*> Coordinator::FindJob(const std::string& text) {
-  if (JobMaster* job = Find(JobId(text))) return job;
+  if (auto it = jobs_.find(JobId(text)); it != jobs_.end()) return it->second.get();
   std::vector<JobMaster*> found;
   std::vector<JobMaster*> ended;  // by name alone: not meant
   for (const auto& [id, job] : jobs_) {
-    if (job->halted()) continue;
     bool by_prefix = !text.empty() && id.value().starts_with(text);
     if (by_prefix || (job->name() == text && !job->ended())) {
       found.push_back(job.get());
@@ -548,7 +568,7 @@ void Coordinator::ListJobs(bool all, DoneWith<std::vector<JobStatus>> done) {
     if (!status.ok()) return done(status);
     std::vector<JobStatus> list;
     for (const auto& [id, job] : jobs_) {
-      if (job->halted() || (job->ended() && !all)) continue;
+      if (job->ended() && !all) continue;
       list.push_back(job->GetStatus());
     }
     std::stable_sort(list.begin(), list.end(), [](const JobStatus& a, const JobStatus& b) {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "common/base/clock.h"
 #include "common/base/random.h"
 #include "common/control/gateways.h"
@@ -17,6 +20,9 @@ struct CoordinatorEnvironment {
   WorkerGateway& gateway;
   const Clock& clock;
   Random& random;
+  // What storage has not answered for long: "sync /x/y for 12 s"; "" when all is well. May be
+  // absent.
+  std::function<std::string()> slow_storage = nullptr;
 };
 
 }  // namespace weir

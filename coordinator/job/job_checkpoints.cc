@@ -151,20 +151,19 @@ void JobMaster::Pump() {
 Co<void> JobMaster::TriggerFlow(CheckpointAction action) {
   std::string directory =
       JoinPath(directory_, CheckpointDirectoryName(action.checkpoint, action.generation));
-  while (true) {
-    Status status = co_await MakeDirectory(environment_.files, directory);
-    if (status.ok() || status.code() == StatusCode::kAlreadyExists) {
-      status = co_await SyncDirectory(environment_.files, directory_);
-    }
-    if (halted_) co_return;
-    if (!run_.triggered.contains(action.checkpoint)) {
-      if (status.ok()) (void)co_await RemoveTree(environment_.files, directory);
-      co_return;
-    }
-    if (status.ok()) break;
-    log::Warning(Tag(), " checkpoint=", action.checkpoint,
-                 " waits for its directory: ", status.message());
-    co_await Sleep(environment_.timers, kRetryUs);
+  Status status = co_await MakeDirectory(environment_.files, directory);
+  if (status.ok() || status.code() == StatusCode::kAlreadyExists) {
+    status = co_await SyncDirectory(environment_.files, directory_);
+  }
+  if (halted_) co_return;
+  if (!run_.triggered.contains(action.checkpoint)) {
+    (void)co_await RemoveTree(environment_.files, directory);
+    co_return;
+  }
+  if (!status.ok()) {
+    checkpoints_->OnTriggerFailed(action.checkpoint, status, Now());
+    Pump();
+    co_return;
   }
   TriggerRequest request;
   request.job = record_.id;
@@ -256,6 +255,7 @@ Co<void> JobMaster::ClaimCompletion(CheckpointId checkpoint) {
   // Older manifests are not needed any more: no generation restores them.
   written_.erase(written_.begin(), written_.find(checkpoint));
   backoff_.Reset();
+  failing_since_wall_us_ = 0;
   checkpoints_->OnCompletionClaimed(checkpoint, Now());
   if (checkpoints_->last_completed()) {
     const CheckpointSummary& summary = *checkpoints_->last_completed();

@@ -114,7 +114,7 @@ Co<bool> JobMaster::SettleVertex(SettleRequest request) {
       timeout_us = std::min(timeout_us * 2, kSettleTimeoutMaxUs);
       std::string waits = Concat("worker ", worker.name, " to settle the output of ",
                                  request.vertex.uid, ": ", status.message());
-      if (waits != waiting_for_) Event(Concat("waits for ", waits));
+      if (waits != waiting_for_.text()) Event(Concat("waits for ", waits));
       waiting_for_ = std::move(waits);
     }
     co_await Sleep(environment_.timers, kRetryUs);
@@ -251,7 +251,7 @@ void JobMaster::AdoptEnd(const LogEntry& end) {
     state_ = JobState::kFailed;
     Failure failure;
     failure.message = end.reason;
-    failure.wall_us = end.wall_us;
+    failure.wall_us = failure.since_wall_us = end.wall_us;
     failure_ = std::move(failure);
   }
   end_wall_us_ = end.wall_us;

@@ -12,6 +12,7 @@ namespace weir {
 namespace {
 
 constexpr int64_t kSweepTimeoutUs = 10'000'000;
+constexpr int64_t kRetryUs = 200'000;
 
 JobOptions OptionsOf(const JobGraph& graph, Status* unusable) {
   StatusOr<JobOptions> options = ParseJobOptions(graph.options);
@@ -31,12 +32,14 @@ JobMaster::JobMaster(CoordinatorEnvironment& environment, StoredJob job, JobOffi
       options_(OptionsOf(record_.graph, &unusable_)),
       driver_(environment, directory_, Concat(office_.number, "-", environment.random.HexName(16)),
               [this](const std::string& trouble) {
-                if (!trouble.empty() && trouble != trouble_) {
+                if (!trouble.empty() && trouble != trouble_.text()) {
                   log::Warning(Tag(), " waits: ", trouble);
                 }
                 trouble_ = trouble;
               }),
-      backoff_(options_) {
+      backoff_(options_),
+      waiting_for_(environment.clock),
+      trouble_(environment.clock) {
   if (checked_ && unusable_.ok()) plan_ = MakeExecutionPlan(record_.graph, options_);
 }
 
@@ -86,18 +89,42 @@ void JobMaster::Wake() {
 
 void JobMaster::Halt(const Status& reason) {
   if (halted_) return;
-  halted_ = true;
   log::Warning(Tag(), " is let go: ", reason.message());
+  Stop();
+  trouble_ = Concat("being taken up again: ", reason.message());
+  std::weak_ptr<int> alive = alive_;
+  environment_.executor.Post([this, alive, reason] {
+    if (!alive.expired()) office_.halted(reason);
+  });
+}
+
+// Without its log nobody knows which checkpoint counts and what is published: nothing of the job is
+// touched any more. It fails for as long as its log is missing, whoever leads.
+void JobMaster::Condemn(const Status& reason) {
+  if (halted_) return;
+  Event(Concat("stops, and nothing of it is touched: ", reason.message()), CheckpointId(0),
+        log::Level::kError);
+  Stop();
+  waiting_for_.clear();
+  trouble_.clear();
+  Failure failure;
+  failure.message = reason.message();
+  failure.wall_us = failure.since_wall_us = environment_.clock.WallMicros();
+  failure_ = std::move(failure);
+  end_wall_us_ = environment_.clock.WallMicros();
+  state_ = JobState::kFailed;
+  AnswerCancels(JobState::kFailed);
+}
+
+// No effect follows any more.
+void JobMaster::Stop() {
+  halted_ = true;
   if (checkpoints_) checkpoints_->OnDeposed();
   if (tick_timer_ != 0) environment_.timers.Cancel(tick_timer_);
   tick_timer_ = 0;
   run_.live = false;
   generation_scope_.Clear();  // called from the flows of job_scope_ alone
   office_.workers.Release(record_.id);
-  std::weak_ptr<int> alive = alive_;
-  environment_.executor.Post([this, alive, reason] {
-    if (!alive.expired()) office_.halted(reason);
-  });
 }
 
 // Carries out the log's next actions; kStale when the leader turned out to be deposed.
@@ -106,7 +133,11 @@ Co<Status> JobMaster::Drive() {
   if (driven.ok() && log().phase() == CompletionLog::Phase::kDeposed) {
     driven = StaleError("another coordinator has taken charge of the job");
   }
-  if (!driven.ok()) Halt(driven);
+  if (driven.code() == StatusCode::kDataLoss) {
+    Condemn(driven);
+  } else if (!driven.ok()) {
+    Halt(driven);
+  }
   co_return driven;
 }
 
@@ -122,6 +153,8 @@ Co<void> JobMaster::PauseUntil(int64_t monotonic_us) {
 }
 
 Co<void> JobMaster::Run() {
+  co_await ReadStartedMark();
+  co_await ReadEvidence();
   Status driven = co_await Drive();
   if (!driven.ok()) co_return;
   if (log().phase() == CompletionLog::Phase::kEnded) {
@@ -129,8 +162,30 @@ Co<void> JobMaster::Run() {
     co_await TidyEnded();
     co_return;
   }
-  co_await ReadStartedMark();
   co_await RunCharged();
+}
+
+// What the job's directory tells of its past: no generation leaves anything there before its
+// STARTED entry stands.
+Co<void> JobMaster::ReadEvidence() {
+  Generation highest = first_started_;
+  std::string evidence =
+      Concat("but ", JoinPath(directory_, "started"), " names generation ", first_started_);
+  StatusOr<std::vector<FileInfo>> names = co_await ListDirectory(environment_.files, directory_);
+  while (!names.ok()) {
+    trouble_ = Concat("storage: ", names.status().message());
+    co_await Sleep(environment_.timers, kRetryUs);
+    names = co_await ListDirectory(environment_.files, directory_);
+  }
+  trouble_.clear();
+  for (const FileInfo& info : *names) {
+    CheckpointId checkpoint;
+    Generation made;
+    if (!ParseCheckpointDirectoryName(info.name, &checkpoint, &made) || made <= highest) continue;
+    highest = made;
+    evidence = Concat("but there is ", JoinPath(directory_, info.name), " of generation ", made);
+  }
+  driver_.RequireGeneration(highest, std::move(evidence));
 }
 
 Co<void> JobMaster::ReadStartedMark() {
@@ -145,7 +200,7 @@ Co<void> JobMaster::ReadStartedMark() {
     }
     if (mark.status().code() == StatusCode::kNotFound) break;
     trouble_ = Concat("storage: ", mark.status().message());
-    co_await Sleep(environment_.timers, 200'000);
+    co_await Sleep(environment_.timers, kRetryUs);
   }
   trouble_.clear();
 }
@@ -182,7 +237,7 @@ Co<void> JobMaster::RunCharged() {
     if (intent->kind == LogEntry::Kind::kFailing) {
       Failure failure;
       failure.message = intent->reason;
-      failure.wall_us = intent->wall_us;
+      failure.wall_us = failure.since_wall_us = intent->wall_us;
       failure_ = std::move(failure);
       co_await EndJob(JobState::kFailed, intent->reason);
       co_return;
@@ -286,6 +341,8 @@ void JobMaster::RememberFailure(const Outcome& outcome) {
   failure.subtask = outcome.subtask;
   failure.worker = outcome.worker;
   failure.wall_us = environment_.clock.WallMicros();
+  if (failing_since_wall_us_ == 0) failing_since_wall_us_ = failure.wall_us;
+  failure.since_wall_us = failing_since_wall_us_;
   failure_ = std::move(failure);
   failure_generation_ = generation();
   failure_replaceable_ = outcome.error.code() == StatusCode::kUnavailable;
@@ -432,6 +489,10 @@ void JobMaster::Cancel(bool force, DoneWith<std::vector<std::string>> done) {
   if (ended()) {
     done(FailedPreconditionError(
         Concat("job ", record_.id, " (", name(), ") is ", ToString(state_), " already")));
+    return;
+  }
+  if (halted_) {
+    done(UnavailableError(Concat("job ", record_.id, " (", name(), ") is ", trouble_.text())));
     return;
   }
   cancel_requested_ = true;

@@ -21,16 +21,39 @@
 #include "coordinator/job/coordinator_environment.h"
 #include "coordinator/job/job_state.h"
 #include "coordinator/job/log_driver.h"
+#include "coordinator/membership/leadership.h"
 #include "coordinator/membership/worker_registry.h"
 #include "coordinator/metadata/job_registry.h"
 
 namespace weir {
+
+// What a job waits for, as text for people, and since when it waits for anything at all.
+// Thread: confined to its owner.
+class WaitReason {
+ public:
+  explicit WaitReason(const Clock& clock) : clock_(clock) {}
+  WaitReason& operator=(std::string text) {
+    if (text.empty() || text_.empty()) since_wall_us_ = text.empty() ? 0 : clock_.WallMicros();
+    text_ = std::move(text);
+    return *this;
+  }
+  void clear() { *this = std::string(); }
+  bool empty() const { return text_.empty(); }
+  const std::string& text() const { return text_; }
+  int64_t since_wall_us() const { return since_wall_us_; }
+
+ private:
+  const Clock& clock_;
+  std::string text_;
+  int64_t since_wall_us_ = 0;
+};
 
 // Who the job master acts for.
 struct JobOffice {
   CoordinatorNumber number;  // of the leading coordinator
   WorkerRegistry& workers;
   JobRegistry& registry;
+  const Leadership& leadership;
   // The job master has stopped for good without ending the job: deposed (kStale), or it can no
   // longer vouch for the completion log. Called as mail.
   std::function<void(const Status&)> halted;
@@ -71,8 +94,11 @@ class JobMaster {
   const JobRecord& record() const { return record_; }
   JobState state() const { return state_; }
   bool ended() const { return IsEnded(state_); }
-  // Stopped for good without an end: shown in no list.
+  // Stopped for good without an end of its own in the log. kFailed (state) when its log is lost;
+  // else the coordinator takes it up anew.
   bool halted() const { return halted_; }
+  // Tells people why it could not be taken up again yet.
+  void SetTrouble(const std::string& trouble) { trouble_ = trouble; }
   // Of the newest STARTED entry; 0 before this leader has taken charge.
   Generation generation() const;
 
@@ -146,11 +172,14 @@ class JobMaster {
   // job_master.cc: the main flow.
   Co<void> Run();
   Co<void> ReadStartedMark();
+  Co<void> ReadEvidence();
   Co<void> RunCharged();
   Co<bool> RunGeneration();
   Co<void> PauseUntil(int64_t monotonic_us);
   Co<Status> Drive();
   void Halt(const Status& reason);
+  void Stop();
+  void Condemn(const Status& reason);
   void Wake();
   void EndRun(Outcome outcome);
   void EndRunOf(const WorkerName& worker);
@@ -194,7 +223,13 @@ class JobMaster {
   // job_status.cc: what people see.
   VertexStatus GetVertexStatus(const JobVertex& vertex) const;
   int ParallelismOf(const JobVertex& vertex) const;
-  std::string WaitingFor() const;
+  struct Waiting {
+    std::string what;
+    int64_t since_wall_us = 0;
+  };
+  Waiting WaitingFor() const;
+  std::string UnpublishedText() const;
+  std::string SlowStorage() const;
 
   // job_ending.cc: tasks end, output is settled, the job ends.
   Co<void> EndTasksEverywhere(Generation up_to, bool finish);
@@ -235,11 +270,12 @@ class JobMaster {
 
   JobState state_ = JobState::kCreated;
   int64_t end_wall_us_ = 0;
-  std::string waiting_for_;
-  std::string trouble_;  // storage's
+  WaitReason waiting_for_;
+  WaitReason trouble_;  // storage's
   std::optional<Failure> failure_;
   Generation failure_generation_;
-  bool failure_replaceable_ = false;  // a peer's word: a lost worker explains it better
+  int64_t failing_since_wall_us_ = 0;  // 0: a checkpoint completed since the last failure
+  bool failure_replaceable_ = false;   // a peer's word: a lost worker explains it better
   std::string retained_checkpoint_;
   int64_t completed_before_ = 0;
   std::optional<CheckpointSummary> last_before_;  // completed under an earlier leader

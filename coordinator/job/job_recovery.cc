@@ -198,8 +198,13 @@ Co<Status> JobMaster::LoadRestore() {
   while (true) {
     StatusOr<std::string> bytes = co_await ReadWhole(environment_.files, path);
     if (bytes.status().code() == StatusCode::kNotFound) {
-      co_return DataLossError(
-          Concat("the checkpoint to start from is damaged: ", path, " does not exist"));
+      // Without its record the job is not there at all: another directory may be mounted.
+      StatusOr<FileInfo> record =
+          co_await StatFile(environment_.files, JoinPath(directory_, "job.pb"));
+      if (record.ok()) {
+        co_return DataLossError(
+            Concat("the checkpoint to start from is damaged: ", path, " does not exist"));
+      }
     }
     if (!bytes.ok()) {
       trouble_ = Concat("storage: ", bytes.status().message());
@@ -213,11 +218,12 @@ Co<Status> JobMaster::LoadRestore() {
                                      manifest.status().message()));
     }
     uint64_t checksum = XXH3_64bits(bytes->data(), bytes->size());
-    if (newest &&
-        (checksum != newest->manifest_checksum || manifest->checkpoint != newest->checkpoint ||
-         manifest->generation != newest->generation)) {
-      co_return DataLossError(Concat("the checkpoint to start from is damaged: ", path,
-                                     " is not the manifest that the completion log names"));
+    if (newest && checksum != newest->manifest_checksum) {
+      co_return DataLossError(
+          Concat("the checkpoint to start from is damaged: ", path, " has the checksum ", checksum,
+                 ", the completion log says ", newest->manifest_checksum, " (checkpoint ",
+                 newest->checkpoint, " of generation ", newest->generation, "; found: checkpoint ",
+                 manifest->checkpoint, " of generation ", manifest->generation, ")"));
     }
     restore_.manifest = *manifest;
     if (newest) {
@@ -246,7 +252,8 @@ Co<void> JobMaster::AwaitSlots() {
       }
       co_return;
     }
-    if (waiting_for_ != schedule.waiting_for) Event(Concat("waits for ", schedule.waiting_for));
+    if (waiting_for_.text() != schedule.waiting_for)
+      Event(Concat("waits for ", schedule.waiting_for));
     waiting_for_ = schedule.waiting_for;
     co_await office_.workers.changed().Wait();
   }

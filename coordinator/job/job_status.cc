@@ -72,16 +72,47 @@ int JobMaster::ParallelismOf(const JobVertex& vertex) const {
   return vertex.parallelism > 0 ? vertex.parallelism : options_.parallelism;
 }
 
-std::string JobMaster::WaitingFor() const {
-  if (!trouble_.empty()) return trouble_;
-  if (!waiting_for_.empty()) {
-    if (!run_.live || !run_.checkpointing || run_.all_running) return waiting_for_;
-    int starting = 0;
-    for (const auto& [place, task] : run_.tasks) {
-      if (task.state == TaskState::kStarting) ++starting;
+JobMaster::Waiting JobMaster::WaitingFor() const {
+  Waiting waiting;
+  if (!trouble_.empty()) {
+    waiting = {trouble_.text(), trouble_.since_wall_us()};
+  } else if (!waiting_for_.empty()) {
+    waiting = {waiting_for_.text(), waiting_for_.since_wall_us()};
+    if (run_.live && run_.checkpointing && !run_.all_running) {
+      int starting = 0;
+      for (const auto& [place, task] : run_.tasks) {
+        if (task.state == TaskState::kStarting) ++starting;
+      }
+      waiting.what = Concat(starting, " of ", run_.tasks.size(), " tasks to start");
     }
-    return Concat(starting, " of ", run_.tasks.size(), " tasks to start");
+  } else if (!office_.leadership.trouble().empty()) {
+    waiting = {Concat("storage: ", office_.leadership.trouble()),
+               office_.leadership.trouble_since_wall_us()};
+  } else if (std::string unpublished = UnpublishedText(); !unpublished.empty()) {
+    waiting = {std::move(unpublished), checkpoints_->last_completed()->complete_wall_us};
   }
+  std::string slow = SlowStorage();
+  if (slow.empty()) return waiting;
+  if (waiting.what.empty()) {
+    waiting.what = std::move(slow);
+  } else {
+    waiting.what += Concat("; ", slow);
+  }
+  return waiting;
+}
+
+// What storage has not answered to this coordinator, or to a worker of the job.
+std::string JobMaster::SlowStorage() const {
+  std::string slow = environment_.slow_storage ? environment_.slow_storage() : "";
+  if (!slow.empty()) return Concat("storage of the coordinator: ", slow);
+  for (const WorkerName& worker : run_.workers) {
+    slow = office_.workers.SlowStorage(worker);
+    if (!slow.empty()) return Concat("storage of worker ", worker, ": ", slow);
+  }
+  return "";
+}
+
+std::string JobMaster::UnpublishedText() const {
   if (!checkpoints_ || !run_.live) return "";
   std::vector<std::pair<std::string, int>> unpublished = checkpoints_->Unpublished();
   const std::optional<CheckpointSummary>& last = checkpoints_->last_completed();
@@ -150,12 +181,17 @@ JobStatus JobMaster::GetStatus() const {
   status.parallelism = options_.parallelism;
   status.start_wall_us = record_.submit_wall_us;
   status.end_wall_us = end_wall_us_;
-  status.waiting_for = ended() ? "" : WaitingFor();
+  if (!ended()) {
+    Waiting waiting = WaitingFor();
+    status.waiting_for = std::move(waiting.what);
+    status.waiting_since_wall_us = waiting.since_wall_us;
+  }
   status.failure = failure_;
   status.last_checkpoint = last_before_;
   status.checkpoints_completed = completed_before_;
   if (checkpoints_) {
     status.checkpoints_completed += checkpoints_->completed_count();
+    if (!ended()) status.failing_checkpoints = checkpoints_->failing();
     if (checkpoints_->last_completed()) status.last_checkpoint = checkpoints_->last_completed();
   }
   status.retained_checkpoint = retained_checkpoint_;

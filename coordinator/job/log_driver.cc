@@ -72,10 +72,21 @@ std::string LogDriver::EntryPath(Term term, uint64_t number) const {
   return JoinPath(TermPath(term), Digits(number, kEntryDigits));
 }
 
+void LogDriver::RequireGeneration(Generation generation, std::string evidence) {
+  required_ = generation;
+  evidence_ = std::move(evidence);
+}
+
 Co<Status> LogDriver::Drive() {
   while (log_->action().has_value()) {
     LogAction action = *log_->action();
     Status status;
+    if (action.kind == LogAction::Kind::kClaim && action.entry.kind == LogEntry::Kind::kStarted &&
+        action.entry.generation <= required_) {
+      co_return DataLossError(Concat("completion log ", directory_,
+                                     " has lost entries: its last generation is ",
+                                     action.entry.generation.value() - 1, ", ", evidence_));
+    }
     switch (action.kind) {
       case LogAction::Kind::kListTerms:
         status = co_await ListTerms();
@@ -94,16 +105,29 @@ Co<Status> LogDriver::Drive() {
       trouble_("");
       continue;
     }
-    if (status.code() == StatusCode::kInternal) co_return status;
+    if (status.code() == StatusCode::kInternal || status.code() == StatusCode::kDataLoss) {
+      co_return status;
+    }
     trouble_(Concat("storage: ", status.message()));
     co_await Sleep(environment_.timers, kRetryUs);
   }
   co_return Status();
 }
 
+Co<Status> LogDriver::CheckThere(std::string directory) {
+  StatusOr<FileInfo> present = co_await StatFile(environment_.files, directory);
+  if (present.status().code() != StatusCode::kNotFound) co_return present.status();
+  // Without its record the job is not there at all: another directory may be mounted.
+  StatusOr<FileInfo> record =
+      co_await StatFile(environment_.files, JoinPath(ParentPath(directory_), "job.pb"));
+  if (!record.ok()) co_return record.status();
+  co_return DataLossError(Concat("completion log ", directory, " does not exist: it was removed"));
+}
+
 Co<Status> LogDriver::ListTerms() {
-  Status made = co_await MakeDirectories(environment_.files, directory_);
-  if (!made.ok()) co_return made;
+  // Made with the job. A new one in its place would be a fresh start.
+  Status there = co_await CheckThere(directory_);
+  if (!there.ok()) co_return there;
   StatusOr<std::vector<FileInfo>> names = co_await ListDirectory(environment_.files, directory_);
   if (!names.ok()) co_return names.status();
   // The names that were seen are durable before anybody acts on them.
@@ -166,6 +190,10 @@ Co<Status> LogDriver::Claim(LogAction action) {
   if (status.ok()) status = co_await SyncFile(files, temporary);
   if (!status.ok()) {
     (void)co_await RemoveFile(files, temporary);
+    if (status.code() == StatusCode::kNotFound) {
+      Status there = co_await CheckThere(ParentPath(path));
+      if (there.code() == StatusCode::kDataLoss) co_return there;
+    }
     co_return UnknownOutcomeError(status.message());
   }
   status = co_await LinkFile(files, temporary, path);

@@ -29,8 +29,14 @@ class LogDriver {
   CompletionLog& log() { return *log_; }
   const CompletionLog& log() const { return *log_; }
 
-  // Until the log asks for nothing more: then its phase tells. An error: a name could not be made
-  // durable, so nobody may act on what storage shows; the leader ends.
+  // What else tells of the job's past: a log that does not reach up to `generation` has lost
+  // entries, as `evidence` shows. To be said before the first Drive, and found out before it: a
+  // newer leader may make more of it at any time.
+  void RequireGeneration(Generation generation, std::string evidence);
+
+  // Until the log asks for nothing more: then its phase tells. kDataLoss: the log is gone, damaged
+  // or has lost entries, and nothing may be done to the job any more. Any other error: a name could
+  // not be made durable, so nobody may act on what storage shows; the leader ends.
   Co<Status> Drive();
 
   // Deletes what the log no longer needs; what fails is tried again with the next one.
@@ -41,6 +47,8 @@ class LogDriver {
   Co<Status> MakeTerm(Term term);
   Co<Status> ListTerm(Term term);
   Co<Status> Claim(LogAction action);
+  // kDataLoss when the job is there and `directory` of its log is not.
+  Co<Status> CheckThere(std::string directory);
   std::string TermPath(Term term) const;
   std::string EntryPath(Term term, uint64_t number) const;
 
@@ -48,6 +56,8 @@ class LogDriver {
   const std::string directory_;  // <job>/log
   std::function<void(const std::string&)> trouble_;
   std::unique_ptr<CompletionLog> log_;
+  Generation required_;
+  std::string evidence_;
 };
 
 // All entries that are still there, of all terms in order, without taking charge. For telling

@@ -246,6 +246,12 @@ Co<void> Leadership::RemoveOlderNumbers(std::vector<CoordinatorNumber> numbers) 
   }
 }
 
+void Leadership::SetTrouble(std::string trouble) {
+  if (trouble_.empty()) trouble_since_wall_us_ = clock_.WallMicros();
+  if (trouble.empty()) trouble_since_wall_us_ = 0;
+  trouble_ = std::move(trouble);
+}
+
 Co<void> Leadership::Lead() {
   while (true) {
     bool release = stopping_;
@@ -254,18 +260,25 @@ Co<void> Leadership::Lead() {
       std::string reason = Concat("coordinator ", numbers->back(), " leads now");
       log::Warning("coordinator ", number_, " steps down: ", reason);
       leading_ = false;
+      SetTrouble("");
       listener_.lost(std::move(reason));
       co_return;
     }
-    if (!numbers.ok()) {
-      log::Warning("cannot look for other coordinators: ", numbers.status().message());
-    } else {
-      co_await RemoveOlderNumbers(*std::move(numbers));
-      Status written = co_await WriteLease(release);
-      if (!written.ok()) log::Warning("cannot renew the lease: ", written.message());
-      if (release && written.ok()) log::Info("coordinator ", number_, " has released its lease");
+    Status renewed = numbers.status();
+    if (renewed.ok() && std::find(numbers->begin(), numbers->end(), number_) == numbers->end()) {
+      // Another directory than the one it leads: whatever was made here would be hidden as soon as
+      // the right one is mounted again.
+      renewed = UnavailableError(
+          Concat(NumberPath(number_), ", by which it leads, is not there (is it mounted?)"));
     }
-    if (release) co_return;
+    if (renewed.ok()) {
+      co_await RemoveOlderNumbers(*std::move(numbers));
+      renewed = co_await WriteLease(release);
+      if (release && renewed.ok()) log::Info("coordinator ", number_, " has released its lease");
+    }
+    if (!renewed.ok()) log::Warning("cannot renew the lease: ", renewed.message());
+    SetTrouble(renewed.ok() ? "" : renewed.message());
+    if (release) break;
     co_await Pause(kRenewalUs);
   }
 }

@@ -72,6 +72,11 @@ class Leadership {
   const std::string& nonce() const { return nonce_; }
   // "coordinator 12 at 10.0.0.1:7070 (host a, pid 4711)"; "" when nothing is known.
   const std::string& waits_for() const { return waits_for_; }
+  // While leading: why storage does not let it renew its lease, and since when; "" when it does.
+  // The lead is kept, for who is right is decided elsewhere; but nothing else can be written
+  // either.
+  const std::string& trouble() const { return trouble_; }
+  int64_t trouble_since_wall_us() const { return trouble_since_wall_us_; }
 
  private:
   Co<void> Run();
@@ -84,6 +89,7 @@ class Leadership {
   Co<StatusOr<std::vector<CoordinatorNumber>>> ListNumbers();
   Co<Status> WriteLease(bool released);
   Co<void> Pause(int64_t us);
+  void SetTrouble(std::string trouble);
   std::string NumberPath(CoordinatorNumber number) const;
 
   const LeadershipOptions options_;
@@ -102,6 +108,8 @@ class Leadership {
   std::string nonce_path_;
   std::string nonce_;
   std::string waits_for_;
+  std::string trouble_;
+  int64_t trouble_since_wall_us_ = 0;
   TimerId timer_ = 0;
   CoSignal wake_;
   CoScope scope_;

@@ -38,7 +38,7 @@ void WorkerRegistry::Register(WorkerInfo worker) {
   std::string address = worker.control_address;
   WorkerName name = worker.name;
   WorkerIncarnation incarnation = worker.incarnation;
-  workers_[name] = Worker{std::move(worker), clock_.WallMicros()};
+  workers_[name] = Worker{std::move(worker), clock_.WallMicros(), ""};
   std::weak_ptr<int> alive = alive_;
   gateway_.Watch(address, [this, alive, name, incarnation] {
     if (!alive.expired()) Lose(name, incarnation, "its connection broke");
@@ -80,6 +80,16 @@ void WorkerRegistry::Clear() {
 const WorkerInfo* WorkerRegistry::Find(const WorkerName& name) const {
   auto it = workers_.find(name);
   return it == workers_.end() ? nullptr : &it->second.info;
+}
+
+void WorkerRegistry::SetSlowStorage(const WorkerName& name, std::string what) {
+  auto it = workers_.find(name);
+  if (it != workers_.end()) it->second.slow_storage = std::move(what);
+}
+
+std::string WorkerRegistry::SlowStorage(const WorkerName& name) const {
+  auto it = workers_.find(name);
+  return it == workers_.end() ? std::string() : it->second.slow_storage;
 }
 
 std::vector<WorkerName> WorkerRegistry::Names() const {

@@ -45,6 +45,9 @@ class WorkerRegistry {
   void Clear();
 
   // nullptr when no live worker has the name.
+  // What its storage has not answered, as it last said; "" when all is well.
+  void SetSlowStorage(const WorkerName& name, std::string what);
+  std::string SlowStorage(const WorkerName& name) const;
   const WorkerInfo* Find(const WorkerName& name) const;
   std::vector<WorkerName> Names() const;  // sorted
   // Absent: not registered.
@@ -62,6 +65,7 @@ class WorkerRegistry {
   struct Worker {
     WorkerInfo info;
     int64_t registered_wall_us = 0;
+    std::string slow_storage;
   };
   int Used(const WorkerName& name) const;
   void Announce();

@@ -6,6 +6,7 @@ Method: every command against a real cluster; each refusal by a job with one fau
 
 import copy
 import datetime
+import json
 import os
 import re
 import signal
@@ -89,6 +90,35 @@ class QuickAlone(unittest.TestCase):
             done = self.program("weir", "--coordinator", address, *command)
             self.assertEqual(done.returncode, 4, f"{command}: {done.stderr}")
             self.assertIn(address, done.stderr)
+
+    def test_an_address_that_is_none_is_2(self):
+        for address in ("nowhere", "::1:7070", "localhost:99999", "[::1]"):
+            for done in (self.program("weir", "--coordinator", address, "list"),
+                         subprocess.run([BIN_DIR / "weir", "list"], text=True, timeout=20,
+                                        capture_output=True,
+                                        env={**os.environ, "WEIR_COORDINATOR": address})):
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f"'{address}' is no address: expected HOST:PORT", done.stderr)
+
+    def test_a_host_name_that_nobody_knows_is_4(self):
+        done = self.program("weir", "--coordinator", "nohost.invalid:7070", "list")
+        self.assertEqual(done.returncode, 4)
+        self.assertRegex(done.stderr, r"^weir: cannot reach nohost\.invalid:7070: [^:]+\n$")
+
+    def test_errors_are_one_json_document_too(self):
+        address = f"127.0.0.1:{free_port()}"
+        for arguments, code, name in (
+                (("--coordinator", address, "list"), 4, "unavailable"),
+                (("run", "/nowhere/job.json"), 2, "not_found"),
+                (("statsu",), 2, "invalid_argument"), (("status",), 2, "invalid_argument"),
+                (("--coordinator", "x", "list"), 2, "invalid_argument"),
+                (("list", "--no-such-flag"), 2, "invalid_argument")):
+            with self.subTest(arguments=arguments):
+                done = self.program("weir", "--json", *arguments)
+                self.assertEqual(done.returncode, code, done.stderr)
+                error = json.loads(done.stdout)["error"]
+                self.assertEqual((error["code"], error["exit_code"]), (name, code))
+                self.assertEqual(done.stderr, f"weir: {error['message']}\n")
 
     def test_other_than_loopback_needs_insecure(self):
         done = self.program("weir-coordinator", "--listen", f"0.0.0.0:{free_port()}",

@@ -25,6 +25,7 @@ KILL_BIN_DIR = BIN_DIR.parent / "test_bin"  # weir-coordinator-kill, weir-worker
 
 WAIT_S = 90  # the bound of a wait for something that takes a second or two on an idle machine
 POLL_S = 0.05
+KEEP = bool(os.environ.get("WEIR_E2E_KEEP"))  # folders of tests that passed, too
 LOG_LINES_SHOWN = 25
 ENDED = ("FINISHED", "FAILED", "CANCELED")
 # Set by exec, so that no Python runs between fork and exec: there are threads.
@@ -145,10 +146,12 @@ class Cluster:
         self.checkpoint_dir = self.folder / "checkpoints"
         self.slots = slots
         self.ports = [free_port() for _ in range(coordinators)]
+        self.hosts = ["127.0.0.1"] * coordinators  # as in an address
         self.daemons = []
         self.coordinators = [None] * coordinators  # the last one started on each port
         self.workers = []
         self.flags = list(flags)
+        self.environment = {}  # of every process that is started
         self._wanted = workers
         self._started = 0
         self._started_workers = 0
@@ -163,14 +166,17 @@ class Cluster:
             self.wait_for_workers(self._wanted)
         return self
 
-    def __exit__(self, kind, error, trace):
+    def stop_all(self):
         for daemon in self.daemons:
             if daemon.alive():
                 daemon.resume()
                 daemon.process.kill()
         for daemon in self.daemons:
             daemon.process.wait(WAIT_S)
-        if kind is None and not os.environ.get("WEIR_E2E_KEEP"):
+
+    def __exit__(self, kind, error, trace):
+        self.stop_all()
+        if kind is None and not KEEP:
             shutil.rmtree(self.folder, ignore_errors=True)
             return
         if kind is not None:
@@ -181,18 +187,19 @@ class Cluster:
                 print(f"  end of the log of {daemon.name} (pid {daemon.pid}, "
                       f"{daemon.process.returncode}):\n{daemon.log_tail()}", file=sys.stderr)
 
-    def _start(self, name, binary, flags, kill, kill_signal):
+    def _start(self, name, binary, flags, kill, kill_signal, prefix=()):
+        """`prefix`: a command that runs the one behind it, by exec."""
         log = self.folder / f"{self._started:03}-{name}.log"
         self._started += 1
-        environment, kill_file = {}, None
+        environment, kill_file = dict(self.environment), None
         if kill:
             kill_file = log.with_suffix(".killed")
-            environment = {"WEIR_KILL_POINT": kill, "WEIR_KILL_SIGNAL": kill_signal,
-                           "WEIR_KILL_POINT_FILE": str(kill_file)}
+            environment.update({"WEIR_KILL_POINT": kill, "WEIR_KILL_SIGNAL": kill_signal,
+                                "WEIR_KILL_POINT_FILE": str(kill_file)})
             path = KILL_BIN_DIR / f"{binary}-kill"
         else:
             path = BIN_DIR / binary
-        command = [str(path), "--log-file", str(log), "--log-level", "debug", *flags]
+        command = [*prefix, str(path), "--log-file", str(log), "--log-level", "debug", *flags]
         daemon = Daemon(name, command, log, environment, kill_file)
         self.daemons.append(daemon)
         return daemon
@@ -201,7 +208,7 @@ class Cluster:
         """`kill`: name[:count] of the point at which it dies (or stops)."""
         daemon = self._start(
             f"coordinator-{which + 1}", "weir-coordinator",
-            ["--listen", f"127.0.0.1:{self.ports[which]}",
+            ["--listen", self.addresses()[which],
              "--checkpoint-dir", str(self.checkpoint_dir),
              "--heartbeat-interval", "200ms", "--heartbeat-timeout", "3s",
              "--lease-timeout", "2s", *self.flags, *flags], kill, kill_signal)
@@ -232,7 +239,7 @@ class Cluster:
         return [worker for worker in self.workers if worker.alive() and not worker.paused()]
 
     def addresses(self):
-        return [f"127.0.0.1:{port}" for port in self.ports]
+        return [f"{host}:{port}" for host, port in zip(self.hosts, self.ports)]
 
     # -- the CLI ---------------------------------------------------------------------------------
 

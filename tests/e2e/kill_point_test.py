@@ -12,30 +12,7 @@ import unittest
 import together
 from cluster import Cluster
 from jobs import FLIGHTS_ROWS, Watch, check_flights, flights_job, read_rows
-
-# The count-th arrival is in the midst of the job: at the third to sixth checkpoint.
-COORDINATOR_POINTS = {
-    "coordinator.before_manifest": 4,
-    "coordinator.after_manifest": 4,
-    "coordinator.after_claim_sent": 4,
-    "coordinator.before_claim_answer": 4,
-    "coordinator.before_notice": 4,
-}
-WORKER_POINTS = {
-    "task.during_alignment": 22,
-    "snapshot.while_writing": 14,
-    "sink.before_prepare_sync": 60,
-    "sink.after_prepare": 7,
-    "task.after_prepare": 7,
-    "sink.before_rename": 7,
-    "sink.between_renames": 20,
-    "sink.before_sync": 7,
-}
-# Points in a restart: an other worker is killed first.
-RESTORE_POINTS = {
-    "task.while_restoring": 5,  # the four tasks of two slots start once before
-    "coordinator.during_restore": 2,
-}
+from kill_points import COORDINATOR_POINTS, RESTORE_POINTS, WORKER_POINTS
 
 
 class KillPointCase(unittest.TestCase):

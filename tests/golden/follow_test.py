@@ -186,9 +186,10 @@ class Long(FollowCase):
                     check_clean(outputs[-1])
             self.wait_until_all(outputs, files)
 
-    def test_a_file_that_shrinks_or_goes_fails_the_job(self):
+    def test_a_file_that_shrinks_goes_or_is_replaced_fails_the_job(self):
         with Cluster(2, slots=8) as cluster:
-            for fault, part in (("shrink", "has only 8 bytes"), ("remove", "gone")):
+            for fault, part in (("shrink", "has only 8 bytes"), ("remove", "gone"),
+                                ("replace", "other bytes stand in front of it now")):
                 with self.subTest(fault=fault):
                     output = cluster.folder / f"out-{fault}"
                     file = GrowingFile(cluster.folder, 0, "csv")
@@ -197,8 +198,12 @@ class Long(FollowCase):
                     self.wait_until_all([output], [file])
                     if fault == "shrink":
                         file.path.write_bytes(file.bytes[:8])
-                    else:
+                    elif fault == "remove":
                         file.path.unlink()
+                    else:
+                        other = file.path.with_suffix(".other")
+                        other.write_bytes(file.path.read_bytes().replace(b"plain", b"other"))
+                        other.rename(file.path)
                     status = cluster.wait_for_state(job, "FAILED")
                     self.assertIn(str(file.path), status["failure"]["message"])
                     self.assertIn(part, status["failure"]["message"])

@@ -69,6 +69,7 @@ class FakeSinkContext : public SinkContext {
   const std::string& job_name() const override { return job_name_; }
   const std::string& uid() const override { return uid_; }
   Generation generation() const override { return generation_; }
+  bool resumes() const override { return resumes_; }
   int subtask() const override { return subtask_; }
   int parallelism() const override { return parallelism_; }
   const SchemaPtr& input_schema() const override { return schema_; }
@@ -82,6 +83,7 @@ class FakeSinkContext : public SinkContext {
   JobId job_{"0123456789abcdef0123456789abcdef"};
   std::string job_name_ = "job";
   std::string uid_ = "out";
+  bool resumes_ = false;
   int subtask_ = 0;
   int parallelism_ = 1;
   bool woken_ = false;

@@ -43,6 +43,7 @@ struct MemoryDisk::Node {
   };
 
   bool is_directory = false;
+  uint64_t version = 0;  // of a file: changes with its bytes
   // Files. Shared while they are equal; nullptr: empty.
   std::shared_ptr<std::string> bytes, durable;
   std::shared_ptr<std::string> failed;  // bytes whose sync has failed
@@ -148,6 +149,7 @@ Status MemoryDisk::Create(std::string_view path, std::string bytes) {
   if (place.node != nullptr) return Failed(EEXIST, "create", path);
   auto node = std::make_shared<Node>();
   node->bytes = std::make_shared<std::string>(std::move(bytes));
+  node->version = ++versions_;
   SetName(place.directory, place.name, std::move(node), ++changes_);
   return {};
 }
@@ -157,6 +159,7 @@ Status MemoryDisk::WriteAt(std::string_view path, int64_t offset, std::string_vi
   if (node == nullptr) return Failed(ENOENT, "write", path);
   if (node->is_directory) return Failed(EISDIR, "write", path);
   if (bytes.empty()) return {};
+  node->version = ++versions_;
   std::string& text = node->OwnBytes();
   size_t begin = static_cast<size_t>(offset);
   if (text.size() < begin + bytes.size()) text.resize(begin + bytes.size());
@@ -168,6 +171,7 @@ Status MemoryDisk::Truncate(std::string_view path, int64_t size) {
   Node* node = Find(path);
   if (node == nullptr) return Failed(ENOENT, "truncate", path);
   if (node->is_directory) return Failed(EISDIR, "truncate", path);
+  node->version = ++versions_;
   node->OwnBytes().resize(static_cast<size_t>(size));
   return {};
 }
@@ -227,7 +231,8 @@ StatusOr<std::vector<FileInfo>> MemoryDisk::List(std::string_view path) const {
   for (const auto& [name, child] : node->names) {
     names.push_back({.name = name,
                      .is_directory = child->is_directory,
-                     .size = static_cast<int64_t>(child->Text().size())});
+                     .size = static_cast<int64_t>(child->Text().size()),
+                     .version = child->version});
   }
   return names;
 }
@@ -238,7 +243,8 @@ StatusOr<FileInfo> MemoryDisk::Stat(std::string_view path) const {
   std::string_view trimmed = WithoutTrailingSlashes(path);
   return FileInfo{.name = std::string(trimmed.substr(trimmed.rfind('/') + 1)),
                   .is_directory = node->is_directory,
-                  .size = static_cast<int64_t>(node->Text().size())};
+                  .size = static_cast<int64_t>(node->Text().size()),
+                  .version = node->version};
 }
 
 Status MemoryDisk::Remove(std::string_view path) {
@@ -337,8 +343,16 @@ void MemoryDisk::PutFile(std::string_view path, std::string bytes) {
   std::string name(trimmed.substr(trimmed.rfind('/') + 1));
   auto node = std::make_shared<Node>();
   node->bytes = node->durable = std::make_shared<std::string>(std::move(bytes));
+  node->version = ++versions_;
   directory->unsynced.erase(name);
   directory->names[name] = std::move(node);
+}
+
+void MemoryDisk::Delete(std::string_view path) {
+  Place place = FindPlace(path);
+  WEIR_CHECK(place.node != nullptr);
+  place.directory->unsynced.erase(std::string(place.name));
+  place.directory->names.erase(std::string(place.name));
 }
 
 void MemoryDisk::PutDirectory(std::string_view path) { MakeDirectories(path); }

@@ -45,6 +45,8 @@ class MemoryDisk {
   // Durable, parents made as needed. A file of that name is replaced.
   void PutFile(std::string_view path, std::string bytes);
   void PutDirectory(std::string_view path);
+  // A file, or a directory with all that is in it. Aborts when there is none.
+  void Delete(std::string_view path);
   // The bytes of a file until it changes; nullptr: there is no file of that name.
   const std::string* Bytes(std::string_view path) const;
   bool Exists(std::string_view path) const;
@@ -73,7 +75,8 @@ class MemoryDisk {
   void Lose(Node* node, Loss* loss);
 
   NodePtr root_;
-  uint64_t changes_ = 0;  // of names
+  uint64_t changes_ = 0;   // of names
+  uint64_t versions_ = 0;  // of files
 };
 
 }  // namespace weir

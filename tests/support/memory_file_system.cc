@@ -22,6 +22,8 @@ void MemoryFileSystem::PutFile(const std::string& path, std::string bytes) {
   disk_->PutFile(path, std::move(bytes));
 }
 
+void MemoryFileSystem::Delete(const std::string& path) { disk_->Delete(path); }
+
 void MemoryFileSystem::PutDirectory(const std::string& path) { disk_->PutDirectory(path); }
 
 std::string MemoryFileSystem::Bytes(const std::string& path) const {

@@ -45,6 +45,8 @@ class MemoryFileSystem : public FileSystem {
   // Directly and at once, for arranging and looking, durable. Parents are made as needed.
   void PutFile(const std::string& path, std::string bytes);
   void PutDirectory(const std::string& path);
+  // A file, or a directory with all that is in it. Aborts when there is none.
+  void Delete(const std::string& path);
   // Bytes of a file; aborts when there is none.
   std::string Bytes(const std::string& path) const;
   bool Exists(const std::string& path) const;

@@ -72,6 +72,7 @@ Co<void> CoordinatorLink::Run() {
       request.incarnation = options_.info.incarnation;
       request.coordinator = number_;
       request.hosted = callbacks_.hosted();
+      if (environment_.slow_storage) request.slow_storage = environment_.slow_storage();
       CoordinatorGateway* gateway = environment_.coordinators;
       std::string address = address_;
       Async<StatusOr<HeartbeatResponse>> call(

@@ -51,6 +51,7 @@ class Task::Context : public KeyedOperatorContext, public SourceContext, public 
   const JobId& job() const override;
   const std::string& job_name() const override;
   Generation generation() const override;
+  bool resumes() const override;
   const SchemaPtr& input_schema() const override;
   void Fail(Status status) override;
 

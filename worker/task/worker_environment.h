@@ -44,6 +44,9 @@ struct WorkerEnvironment {
   std::function<std::unique_ptr<FileSystem>(Executor& owner)> make_files;
   // Loads a job library, once per path; it stays as long as the process.
   std::function<StatusOr<LoadedLibrary>(const std::string& path)> load_library;
+  // What storage has not answered for long, of any task: "sync /out/x for 12 s"; "" when all is
+  // well. May be absent.
+  std::function<std::string()> slow_storage = nullptr;
   // Ends the process at once: the worker can no longer keep its word.
   std::function<void(const std::string& reason)> die;
 };

@@ -304,6 +304,21 @@ TEST_P(FileSystemContract, ReplaceAndCreateDurably) {
   EXPECT_THAT(Names(world_->root()), ElementsAre("a 1", "b 1"));
 }
 
+TEST_P(FileSystemContract, AFileThatIsReplacedOrWrittenToHasAnotherVersion) {
+  EXPECT_OK(Wait(CreateFile(files(), Path("a"), "12")));
+  EXPECT_OK(Wait(CreateFile(files(), Path("b"), "12")));
+  const uint64_t first = Wait(StatFile(files(), Path("a")))->version;
+  EXPECT_EQ(Wait(StatFile(files(), Path("a")))->version, first);
+  EXPECT_EQ(Wait(ListDirectory(files(), world_->root()))->at(0).version, first);
+  EXPECT_OK(Wait(RenameFile(files(), Path("b"), Path("a"))));
+  const uint64_t replaced = Wait(StatFile(files(), Path("a")))->version;
+  EXPECT_NE(replaced, first);
+  // As often as it takes the file's time to move on; never would be the test's time limit.
+  do {
+    EXPECT_OK(Wait(WriteAt(files(), Path("a"), 0, "34")));
+  } while (Wait(StatFile(files(), Path("a")))->version == replaced);
+}
+
 TEST_P(FileSystemContract, RemoveTreeRemovesAllBelow) {
   EXPECT_OK(Wait(MakeDirectories(files(), Path("t/a/b"))));
   EXPECT_OK(Wait(CreateFile(files(), Path("t/x"), "1")));

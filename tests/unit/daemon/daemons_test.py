@@ -92,6 +92,15 @@ class DaemonsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertEqual(done.stderr,
                          "weir-worker: unknown flag '--slot': did you mean --slots?\n")
+        # A word behind a value is a mistake, not another value.
+        done = self.run_once("weir-coordinator", "--listen", "127.0.0.1:0", "again",
+                             "--checkpoint-dir", self.path / "c")
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "weir-coordinator: unexpected argument 'again'; --help lists the "
+                             "known flags\n"))
+        done = self.run_once("weir-worker", "--coordinators", "127.0.0.1:1", "127.0.0.1:2")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("unexpected argument '127.0.0.1:2'", done.stderr)
         done = self.run_once("weir-coordinator", "--listen", "0.0.0.0:0")
         self.assertEqual(done.returncode, 2)
         self.assertIn("insecure", done.stderr)
@@ -111,6 +120,17 @@ class DaemonsTest(unittest.TestCase):
                                  "--work-dir", self.path / "w")
             self.assertEqual(done.returncode, 1)
             self.assertIn(address, done.stderr)
+
+    def test_a_host_name_that_nobody_knows_is_exit_code_1(self):
+        for arguments in (("weir-coordinator", "--checkpoint-dir", self.path / "c"),
+                          ("weir-worker", "--work-dir", self.path / "w")):
+            done = self.run_once(*arguments, "--listen", "nohost.invalid:0", "--insecure")
+            self.assertEqual(done.returncode, 1)
+            # Which words the resolver finds depends on whether there is a network.
+            self.assertRegex(done.stderr, r"^weir-\w+: cannot \w+( \w+)? nohost\.invalid.*: .+\n$")
+        worker = self.start_worker("nohost.invalid:7070", "worker-1")
+        worker.wait_for(r"not registered: coordinator nohost\.invalid:7070: cannot reach "
+                        r"nohost\.invalid:7070: [^:]+\n")
 
     def test_a_log_or_work_directory_that_cannot_be_is_exit_code_1(self):
         done = self.run_once("weir-worker", "--work-dir", "/dev/null/w")

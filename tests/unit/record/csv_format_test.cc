@@ -152,10 +152,40 @@ TEST(CsvDecoderTest, CountsLinesWithinQuotedFields) {
   EXPECT_THAT(read.bad_rows[1], HasSubstr("8: column 'a'"));
 }
 
-TEST(CsvDecoderTest, AQuoteThatNeverClosesTakesTheRestOfTheFile) {
-  const ReadText read = Read(kTexts, "a,b\n1,2\n3,\"4\n5,6\n");
-  EXPECT_THAT(read.rows, ElementsAre("[1]|[2]"));
-  EXPECT_THAT(read.bad_rows, ElementsAre("3: a quote is not closed"));
+TEST(CsvDecoderTest, AQuoteThatIsNotClosedTakesNoOtherRowWithIt) {
+  const ReadText never = Read(kTexts, "a,b\n1,2\n3,\"4\n5,6\n7,8");
+  EXPECT_THAT(never.rows, ElementsAre("[1]|[2]", "[5]|[6]", "[7]|[8]"));
+  EXPECT_THAT(never.bad_rows, ElementsAre("3: a quote is not closed"));
+
+  const ReadText by_the_next = Read(kTexts, "a,b\n1,\"2\n3,\"4\"\n5,\"6\n\"\n");
+  EXPECT_THAT(by_the_next.rows, ElementsAre("[3]|[4]", "[5]|[6\n]"));
+  EXPECT_THAT(by_the_next.bad_rows, ElementsAre("2: text stands behind a closing quote"));
+
+  // Each line of a broken field over several lines is looked at by itself.
+  const ReadText field = Read(kTexts, "a,b\n1,\"x\ny\"z\n3,4\n");
+  EXPECT_THAT(field.rows, ElementsAre("[3]|[4]"));
+  EXPECT_THAT(field.bad_rows,
+              ElementsAre("2: text stands behind a closing quote",
+                          "3: a quote stands in a field that does not begin with one"));
+}
+
+TEST(CsvDecoderTest, AQuoteThatIsNotClosedForTooLongTakesItsFirstLine) {
+  std::string text = "1,\"2\n3,4\n";
+  while (text.size() <= kTextRowBytesMax) text += std::string(1 << 20, 'x') + ",y\n";
+  const size_t size = text.size();
+  text.append(kTextPadding, '"');
+  const auto decoder = MakeCsvDecoder(kTexts, {.header = false});
+  ASSERT_TRUE(decoder->Start({text.data(), 10}, false).ok());
+  for (const size_t have : {kTextRowBytesMax + 1, size}) {  // however much was read already
+    BatchBuilder builder(kTexts);
+    DecodeResult result = decoder->Decode({text.data(), have}, false, {}, &builder);
+    EXPECT_EQ(result.bad_row.message(), "a row is longer than 67108864 bytes");
+    EXPECT_EQ(result.done, (TextProgress{5, 1}));
+    EXPECT_EQ(result.before_bad_row, (TextProgress{0, 0}));
+    result = decoder->Decode({text.data() + 5, have - 5}, false, {.rows_max = 1}, &builder);
+    EXPECT_EQ(result.done, (TextProgress{4, 1}));
+    EXPECT_THAT(ShowRows(builder.Finish()), ElementsAre("[3]|[4]"));
+  }
 }
 
 TEST(CsvDecoderTest, RefusesHeadersThatDoNotFit) {
@@ -203,15 +233,22 @@ TEST(CsvDecoderTest, StopsWhenTheBatchIsLarge) {
 }
 
 TEST(CsvDecoderTest, RefusesARowThatIsTooLong) {
-  std::string text = "\"" + std::string(kTextRowBytesMax, 'x');
-  const size_t size = text.size();
-  text.append(kTextPadding, '\0');
-  const auto decoder = MakeCsvDecoder(kTexts, {.header = false});
-  ASSERT_TRUE(decoder->Start({text.data(), 100}, false).ok());
-  BatchBuilder builder(kTexts);
-  const DecodeResult result = decoder->Decode({text.data(), size}, false, {}, &builder);
-  EXPECT_EQ(result.done.bytes, 0u);
-  EXPECT_THAT(result.error.message(), HasSubstr("longer than 67108864 bytes"));
+  for (const size_t row_bytes : {kTextRowBytesMax, kTextRowBytesMax + 1}) {
+    std::string text = "1," + std::string(row_bytes - 3, 'x') + "\n3,4\n";
+    const size_t size = text.size();
+    text.append(kTextPadding, '\0');
+    const auto decoder = MakeCsvDecoder(kTexts, {.header = false});
+    ASSERT_TRUE(decoder->Start({text.data(), 100}, false).ok());
+    BatchBuilder builder(kTexts);
+    const DecodeResult result = decoder->Decode({text.data(), size}, false, {}, &builder);
+    if (row_bytes == kTextRowBytesMax) {
+      EXPECT_TRUE(result.error.ok());
+      EXPECT_EQ(builder.rows(), 2);
+    } else {
+      EXPECT_EQ(result.done.bytes, 0u);
+      EXPECT_EQ(result.error.message(), "a row is longer than 67108864 bytes");
+    }
+  }
 }
 
 TEST(CsvSchemaTest, NamesAllFieldsAsStrings) {

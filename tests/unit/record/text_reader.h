@@ -51,7 +51,7 @@ inline ReadText ReadAll(TextDecoder* decoder, const SchemaPtr& schema, const std
       at += decoded.done.bytes;
       result.positions.push_back(at);
       if (!decoded.bad_row.ok()) {
-        result.bad_rows.push_back(std::to_string(lines + decoded.lines_before_bad_row + 1) + ": " +
+        result.bad_rows.push_back(std::to_string(lines + decoded.before_bad_row.lines + 1) + ": " +
                                   decoded.bad_row.message());
       }
       lines += decoded.done.lines;

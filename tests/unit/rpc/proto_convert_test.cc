@@ -132,6 +132,7 @@ TEST(ProtoConvertTest, EveryMessageComesBackAsItWent) {
   ExpectRoundTrip<v1::SubmitRequest, SubmitRequest>();
   ExpectRoundTrip<v1::SubmitResponse, SubmitResponse>();
   ExpectRoundTrip<v1::Failure, Failure>();
+  ExpectRoundTrip<v1::FailingCheckpoints, FailingCheckpoints>();
   ExpectRoundTrip<v1::SubtaskStatus, SubtaskStatus>();
   ExpectRoundTrip<v1::VertexStatus, VertexStatus>();
   ExpectRoundTrip<v1::CheckpointSummary, CheckpointSummary>();

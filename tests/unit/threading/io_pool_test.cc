@@ -67,6 +67,24 @@ TEST(IoPool, JobsRunSideBySideAndNoMoreThanThreads) {
   EXPECT_EQ(most, 2);
 }
 
+TEST(IoPool, TheJobThatRunsLongestIsNamed) {
+  IoPool pool(2);
+  pool.Start();
+  std::promise<void> leave;
+  std::shared_future<void> go = leave.get_future().share();
+  std::promise<void> first_entered, second_entered;
+  EXPECT_EQ(pool.Slowest(std::chrono::milliseconds(0)), "");
+  pool.Post([&, go] { first_entered.set_value(), go.wait(); }, "sync /out/x");
+  first_entered.get_future().wait();
+  pool.Post([&, go] { second_entered.set_value(), go.wait(); }, "read /in/y");
+  second_entered.get_future().wait();
+  EXPECT_EQ(pool.Slowest(std::chrono::milliseconds(0)), "sync /out/x for 0 s");
+  EXPECT_EQ(pool.Slowest(std::chrono::hours(1)), "");
+  leave.set_value();
+  pool.Stop();
+  EXPECT_EQ(pool.Slowest(std::chrono::milliseconds(0)), "");
+}
+
 TEST(IoPool, StopWaitsForTheRunningJobAndDropsTheRest) {
   IoPool pool(1);
   std::promise<void> entered, leave;

@@ -66,6 +66,10 @@ bool IsFinalName(std::string_view name, const std::string& job_name, const std::
          ConsumeNumber(&name, &part) && (name == ".csv" || name == ".jsonl");
 }
 
+std::string ProbeName(const JobId& job, const std::string& uid) {
+  return Concat(kProbePrefix, job, '-', uid);
+}
+
 std::string PendingName(const HiddenName& name) {
   return Concat(kHiddenPrefix, HiddenBody(name), kPendingSuffix);
 }

@@ -29,6 +29,11 @@ std::string FinalName(const std::string& job_name, const std::string& uid, int s
 // Whether FinalName can give `name` for this job and uid.
 bool IsFinalName(std::string_view name, const std::string& job_name, const std::string& uid);
 
+// The empty file by which submission tries whether the directory can be written; left only when the
+// worker dies between making and removing it.
+inline constexpr std::string_view kProbePrefix = ".weir-probe-";
+std::string ProbeName(const JobId& job, const std::string& uid);
+
 // What a hidden name (pending, or the temporary of the mark) says about who made it.
 struct HiddenName {
   JobId job;

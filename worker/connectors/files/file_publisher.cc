@@ -34,6 +34,13 @@ Co<Status> CheckMark(FileSystem& files, SinkDirectory directory) {
                                            directory.job_name, " (", directory.job, ")"));
 }
 
+// The directory is not the one that the sink marked, or has been emptied.
+Status Unmarked(const SinkDirectory& directory) {
+  return UnavailableError(Concat("files.sink '", directory.uid, "': ", directory.path,
+                                 " does not bear this sink's mark ", kMarkName,
+                                 " any more (is it mounted?)"));
+}
+
 Status WrongLength(const SinkDirectory& directory, const std::string& name, int64_t length,
                    const FilePart& part) {
   return FailedPreconditionError(Concat("files.sink '", directory.uid,
@@ -81,21 +88,25 @@ Co<Status> PublishPart(FileSystem& files, SinkDirectory directory, FilePart part
     }
   }
   if (published->has_value()) co_return Status();
-  if (!may_be_taken) {
-    co_return FailedPreconditionError(
-        Concat("files.sink '", directory.uid, "': ", pending_path,
-               " is lost: somebody removed it before it was published as ", part.final_name));
-  }
   Status mark = co_await CheckMark(files, directory);
-  if (mark.code() != StatusCode::kNotFound) co_return mark;
-  co_return FailedPreconditionError(Concat(
-      "files.sink '", directory.uid, "': ", pending_path, " is lost: neither it nor ",
-      part.final_name, " is there, and the directory does not bear this sink's mark ", kMarkName));
+  if (mark.code() == StatusCode::kNotFound) {
+    co_return Unmarked(directory).WithContext(
+        Concat("neither ", part.pending_name, " nor ", part.final_name, " is there"));
+  }
+  if (!mark.ok() || may_be_taken) co_return mark;
+  co_return FailedPreconditionError(
+      Concat("files.sink '", directory.uid, "': ", pending_path,
+             " is lost: somebody removed it before it was published as ", part.final_name));
 }
 
 }  // namespace
 
-Co<Status> MarkDirectory(FileSystem& files, SinkDirectory directory, HiddenName unique) {
+Co<Status> MarkDirectory(FileSystem& files, SinkDirectory directory, HiddenName unique,
+                         bool marked) {
+  if (marked) {
+    Status there = co_await CheckMark(files, directory);
+    co_return there.code() == StatusCode::kNotFound ? Unmarked(directory) : there;
+  }
   Status status = co_await MakeDirectories(files, directory.path);
   if (!status.ok()) co_return status;
   status = co_await CheckMark(files, directory);
@@ -109,6 +120,20 @@ Co<Status> MarkDirectory(FileSystem& files, SinkDirectory directory, HiddenName 
   if (!status.ok()) co_return status;
   // Another subtask's claim may not be durable yet.
   co_return co_await SyncDirectory(files, directory.path);
+}
+
+Co<Status> CheckSealed(FileSystem& files, SinkDirectory directory, std::vector<FilePart> parts) {
+  Status mark = co_await CheckMark(files, directory);
+  if (mark.code() == StatusCode::kNotFound) co_return Unmarked(directory);
+  if (!mark.ok()) co_return mark;
+  for (const FilePart& part : parts) {
+    StatusOr<FileInfo> info = co_await StatFile(files, JoinPath(directory.path, part.pending_name));
+    if (!info.ok()) co_return info.status();
+    if (info->size != part.length) {
+      co_return WrongLength(directory, part.pending_name, info->size, part);
+    }
+  }
+  co_return Status();
 }
 
 Co<Status> PublishParts(FileSystem& files, SinkDirectory directory, std::vector<FilePart> parts,

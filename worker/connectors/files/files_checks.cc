@@ -17,7 +17,6 @@ namespace weir {
 namespace {
 
 constexpr int64_t kHeadBytes = 64 << 10;
-constexpr std::string_view kProbePrefix = ".weir-probe-";
 
 // The directory that must be there, and the pattern of names below it.
 std::pair<std::string, std::string> SplitPattern(const std::string& pattern) {
@@ -120,8 +119,8 @@ Co<StatusOr<ResolvedFilesSource>> ResolveFilesSource(FileSystem& files, Config c
 namespace {
 
 // Whether files can be made in `directory`.
-Co<Status> CheckWritable(FileSystem& files, std::string directory, std::string unique) {
-  std::string probe = JoinPath(directory, Concat(kProbePrefix, unique));
+Co<Status> CheckWritable(FileSystem& files, std::string directory, std::string name) {
+  std::string probe = JoinPath(directory, name);
   Status status = co_await CreateFile(files, probe, "");
   if (!status.ok() && status.code() != StatusCode::kAlreadyExists) co_return status;
   status = co_await RemoveFile(files, probe);
@@ -191,7 +190,7 @@ Co<Status> CheckFilesSink(FileSystem& files, Config config, JobId job, std::stri
                  "', which is not of this sink; choose an empty or a new directory"));
     }
   }
-  Status status = co_await CheckWritable(files, present, Concat(job, '-', uid));
+  Status status = co_await CheckWritable(files, present, ProbeName(job, uid));
   co_return status.WithContext(field);
 }
 

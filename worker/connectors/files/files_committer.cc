@@ -99,10 +99,10 @@ Co<Status> FilesCommitter::RemovePending(Generation generation, std::vector<File
   int64_t removed = 0;
   for (const FileInfo& info : *names) {
     std::optional<HiddenName> hidden = ParseHiddenName(info.name);
-    if (!hidden.has_value() || info.is_directory || hidden->job != directory_.job ||
-        hidden->uid != directory_.uid || hidden->generation >= generation) {
-      continue;
-    }
+    const bool made_here = hidden.has_value() && hidden->job == directory_.job &&
+                           hidden->uid == directory_.uid && hidden->generation < generation;
+    const bool is_probe = info.name == ProbeName(directory_.job, directory_.uid);
+    if (info.is_directory || (!made_here && !is_probe)) continue;
     bool is_listed = std::any_of(listed.begin(), listed.end(), [&](const FilePart& part) {
       return part.pending_name == info.name;
     });

@@ -36,7 +36,7 @@ Co<Status> Find(FileSystem& files, std::string directory, std::string pattern, s
       Status status = co_await Find(files, path, pattern, end, found);
       if (!status.ok()) co_return status;
     } else if (!info.is_directory && info.is_regular) {
-      found->push_back({.path = path, .size = info.size});
+      found->push_back({.path = path, .size = info.size, .version = info.version});
     }
   }
   co_return Status();
@@ -56,7 +56,7 @@ Co<StatusOr<std::vector<FoundFile>>> FindFiles(FileSystem& files, std::string pa
       co_return InvalidArgumentError(
           Concat("config field 'path' is '", pattern, "': that is no regular file"));
     }
-    found.push_back({.path = pattern, .size = exact->size});
+    found.push_back({.path = pattern, .size = exact->size, .version = exact->version});
     co_return found;
   }
   if (!exact.ok() && exact.status().code() != StatusCode::kNotFound) co_return exact.status();

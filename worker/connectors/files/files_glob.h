@@ -11,7 +11,8 @@ namespace weir {
 
 struct FoundFile {
   std::string path;
-  int64_t size = 0;  // bytes
+  int64_t size = 0;      // bytes
+  uint64_t version = 0;  // FileInfo's
   bool operator==(const FoundFile&) const = default;
 };
 

@@ -43,7 +43,8 @@ Co<void> FilesSink::OpenDirectory(std::function<void(Status)> done) {
                     .subtask = context_->subtask(),
                     .number = 0,
                     .uid = context_->uid()};
-  Status status = co_await MarkDirectory(context_->files(), directory_, unique);
+  Status status =
+      co_await MarkDirectory(context_->files(), directory_, unique, context_->resumes());
   Answer(std::move(done), status);
 }
 
@@ -155,7 +156,8 @@ Co<void> FilesSink::WritePart(PartPtr part) {
 
 void FilesSink::Fail(Status status) {
   if (closed() || !failed_.ok()) return;
-  failed_ = status.WithContext(Concat("files.sink '", context_->uid(), "'"));
+  std::string who = Concat("files.sink '", context_->uid(), "'");
+  failed_ = status.message().starts_with(who) ? status : status.WithContext(who);
   // Those that wait for bytes to be durable see it and answer.
   for (const PartPtr& part : unpublished_) part->changed.Notify();
   context_->Fail(failed_);
@@ -199,7 +201,12 @@ Co<void> FilesSink::FinishPrepare(CheckpointId checkpoint, std::vector<PartPtr> 
     }
   }
   if (failed_.ok() && !listed.empty()) {
+    std::vector<FilePart> parts;
+    for (const PartPtr& part : sealed) parts.push_back(part->file);
     Status status = co_await SyncDirectory(context_->files(), directory_.path);
+    if (status.ok() && !parts.empty()) {
+      status = co_await CheckSealed(context_->files(), directory_, std::move(parts));
+    }
     if (!status.ok()) Fail(status);
   }
   if (closed()) co_return;

@@ -19,6 +19,39 @@ namespace {
 constexpr size_t kOpenMax = 16;
 constexpr int64_t kChunkBytes = 1 << 20;
 
+bool Consume(std::string_view* text, std::string_view prefix) {
+  if (!text->starts_with(prefix)) return false;
+  text->remove_prefix(prefix.size());
+  return true;
+}
+
+constexpr size_t kHexDigits = 16;
+
+std::string HexText(uint64_t value) {
+  std::string text(kHexDigits, '0');
+  for (size_t i = kHexDigits; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 0xf];
+  return text;
+}
+
+bool ConsumeHex(std::string_view* text, uint64_t* value) {
+  if (text->size() < kHexDigits) return false;
+  const char* end = text->data() + kHexDigits;
+  auto [stop, error] = std::from_chars(text->data(), end, *value, 16);
+  if (error != std::errc() || stop != end) return false;
+  text->remove_prefix(kHexDigits);
+  return true;
+}
+
+// The last bytes of `front` and what stands behind it.
+std::string TailOf(std::string_view front, std::string_view behind) {
+  constexpr size_t kMax = kFileTailBytes;
+  if (behind.size() >= kMax) return std::string(behind.substr(behind.size() - kMax));
+  const size_t kept = std::min(front.size(), kMax - behind.size());
+  std::string tail(front.substr(front.size() - kept));
+  tail += behind;
+  return tail;
+}
+
 bool ConsumeNumber(std::string_view* text, int64_t* value) {
   auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), *value);
   if (error != std::errc() || *value < 0) return false;
@@ -26,19 +59,46 @@ bool ConsumeNumber(std::string_view* text, int64_t* value) {
   return true;
 }
 
+Status Shrunk(const std::string& path, int64_t offset, int64_t size) {
+  return FailedPreconditionError(
+      Concat(path, " is read up to offset ", offset, ", but it has only ", size, " bytes now"));
+}
+
+Status Replaced(const std::string& path, int64_t offset) {
+  return FailedPreconditionError(Concat(path, " is read up to offset ", offset,
+                                        ", but other bytes stand in front of it now: the file was "
+                                        "replaced or written over"));
+}
+
+Status Gone(const std::string& path, int64_t offset) {
+  return FailedPreconditionError(
+      Concat(path, " is read up to offset ", offset, ", but it is gone"));
+}
+
 }  // namespace
 
 std::string EncodeFilePosition(const FilePosition& position) {
-  return Concat(position.offset, ' ', position.line, position.ended ? " end" : "");
+  std::string text = Concat(position.offset, ' ', position.line, position.ended ? " end" : "");
+  if (position.tail_bytes > 0) {
+    text += Concat(" tail ", position.tail_bytes, ' ', HexText(position.tail_hash));
+  }
+  return text;
 }
 
 std::optional<FilePosition> DecodeFilePosition(std::string_view text) {
   FilePosition position;
-  if (!ConsumeNumber(&text, &position.offset) || !text.starts_with(' ')) return std::nullopt;
-  text.remove_prefix(1);
+  if (!ConsumeNumber(&text, &position.offset) || !Consume(&text, " ")) return std::nullopt;
   if (!ConsumeNumber(&text, &position.line)) return std::nullopt;
-  position.ended = text == " end";
-  if (!position.ended && !text.empty()) return std::nullopt;
+  position.ended = Consume(&text, " end");
+  if (Consume(&text, " tail ")) {
+    if (!ConsumeNumber(&text, &position.tail_bytes) || !Consume(&text, " ") ||
+        position.tail_bytes < 1 ||
+        position.tail_bytes > std::min(position.offset, kFileTailBytes) ||
+        !ConsumeHex(&text, &position.tail_hash)) {
+      return std::nullopt;
+    }
+  }
+  if (!text.empty()) return std::nullopt;
   return position;
 }
 
@@ -127,6 +187,11 @@ void FilesSource::CloseSplit(Split* split) {
   if (static_cast<size_t>(it - open_.begin()) < next_) --next_;
   open_.erase(it);
   split->open = false;
+  // A long row whose end has not come yet is read again from its beginning.
+  split->tail = split->skipped.has_value()
+                    ? split->position_tail
+                    : TailOf(*split->tail, {split->buffer.data(), split->begin});
+  split->skipped.reset();
   split->buffer = std::string();
   split->begin = split->end = 0;
   split->at_end = false;
@@ -179,19 +244,33 @@ Co<Status> FilesSource::StartDecoder(Split* split, std::string* head) {
   }
 }
 
+Status FilesSource::CheckTail(Split* split, std::string_view tail, int64_t offset) {
+  const FilePosition& position = split->position;
+  bool same = true;
+  if (split->tail.has_value() && !split->tail->empty()) {
+    same = *split->tail == tail;
+  } else if (position.tail_bytes > 0) {
+    const std::string_view known =
+        tail.substr(tail.size() - static_cast<size_t>(position.tail_bytes));
+    same = XXH3_64bits(known.data(), known.size()) == position.tail_hash;
+  }
+  if (same) return {};
+  return Replaced(split->path, offset);
+}
+
 Co<void> FilesSource::ReadSplit(Split* split) {
   StatusOr<FileInfo> info = co_await StatFile(context_->files(), split->path);
-  if (!info.ok() || info->size < split->position.offset) {
-    if (!info.ok() && info.status().code() != StatusCode::kNotFound) {
-      Fail(info.status());
-    } else {
-      Fail(FailedPreconditionError(Concat(
-          split->path, " is read up to offset ", split->position.offset, ", but it ",
-          info.ok() ? Concat("has only ", info->size, " bytes now") : std::string("is gone"))));
-    }
+  if (!info.ok()) {
+    Fail(info.status().code() == StatusCode::kNotFound ? Gone(split->path, split->position.offset)
+                                                       : info.status());
+    co_return;
+  }
+  if (info->size < split->position.offset) {
+    Fail(Shrunk(split->path, split->position.offset, info->size));
     co_return;
   }
   split->size_seen = std::max(split->size_seen, info->size);
+  split->version_seen = info->version;
   std::string head;
   if (split->decoder == nullptr) {
     Status status = co_await StartDecoder(split, &head);
@@ -201,42 +280,74 @@ Co<void> FilesSource::ReadSplit(Split* split) {
     }
   }
   int64_t offset = split->position.offset;  // of what is read next
-  bool last = split->decoder == nullptr;    // nothing to decode
-  if (last) head.clear();
-  if (static_cast<int64_t>(head.size()) > offset) {
-    head.erase(0, static_cast<size_t>(offset));
-    offset += static_cast<int64_t>(head.size());
-    split->ahead = std::move(head);
-    split->ahead_is_last = false;
-    if (!closed_) context_->Wake();
+  int64_t tail_bytes = std::min(offset, kFileTailBytes);
+  std::string tail;                       // in front of it, as read by this flow
+  bool first = true;                      // nothing was read by it yet
+  bool last = split->decoder == nullptr;  // nothing to decode
+  if (last && offset > 0) {
+    Fail(Replaced(split->path, offset));
+    co_return;
   }
+  if (last) split->tail = std::string();
   while (!last) {
     // Longer rows are read in longer pieces, so that the decoder does not start over too often.
     while (split->ahead.has_value()) co_await split->room.Wait();
     int64_t length = std::max(kChunkBytes, static_cast<int64_t>(split->end - split->begin));
-    StatusOr<std::string> bytes = co_await ReadAt(context_->files(), split->path, offset, length);
-    if (!bytes.ok()) {
-      Fail(bytes.status());
+    int64_t from = offset - tail_bytes;
+    std::string bytes;
+    if (static_cast<int64_t>(head.size()) > offset) {
+      bytes = std::exchange(head, {});
+      bytes.erase(0, static_cast<size_t>(from));
+    } else {
+      StatusOr<std::string> read =
+          co_await ReadAt(context_->files(), split->path, from, tail_bytes + length);
+      if (!read.ok()) {
+        Fail(read.status());
+        co_return;
+      }
+      bytes = *std::move(read);
+      last = static_cast<int64_t>(bytes.size()) < tail_bytes + length;
+    }
+    if (static_cast<int64_t>(bytes.size()) < tail_bytes) {
+      info = co_await StatFile(context_->files(), split->path);
+      Fail(info.ok() ? Shrunk(split->path, offset, info->size) : info.status());
       co_return;
     }
-    last = static_cast<int64_t>(bytes->size()) < length;
-    offset += static_cast<int64_t>(bytes->size());
-    split->ahead = *std::move(bytes);
+    const std::string_view front(bytes.data(), static_cast<size_t>(tail_bytes));
+    if (first) {
+      Status status = CheckTail(split, front, offset);
+      if (!status.ok()) {
+        Fail(status);
+        co_return;
+      }
+      split->tail = std::string(front);
+      first = false;
+    } else if (front != tail) {
+      Fail(Replaced(split->path, offset));
+      co_return;
+    }
+    offset = from + static_cast<int64_t>(bytes.size());
+    split->ahead_begin = static_cast<size_t>(tail_bytes);
+    tail = TailOf({}, bytes);
+    tail_bytes = static_cast<int64_t>(tail.size());
+    split->ahead = std::move(bytes);
     split->ahead_is_last = last;
     if (!closed_) context_->Wake();
   }
   if (split->decoder == nullptr) {
     split->ahead = std::string();
+    split->ahead_begin = 0;
     split->ahead_is_last = true;
     if (!closed_) context_->Wake();
   }
 }
 
 void FilesSource::TakeAhead(Split* split) {
+  split->tail = TailOf(*split->tail, {split->buffer.data(), split->begin});
   split->buffer.resize(split->end);
   split->buffer.erase(0, split->begin);
   split->begin = 0;
-  split->buffer += *split->ahead;
+  split->buffer.append(*split->ahead, split->ahead_begin, std::string::npos);
   split->end = split->buffer.size();
   split->buffer.append(kTextPadding, '\0');
   split->at_end = split->ahead_is_last;
@@ -277,17 +388,22 @@ StatusOr<PollResult> FilesSource::Poll(Output& output) {
 
 StatusOr<int64_t> FilesSource::DecodeSplit(Split* split, int64_t rows_max, BatchBuilder* builder) {
   const int64_t bytes_max = std::max<int64_t>(1, context_->options().batch_bytes_max);
-  int64_t rows = 0;  // appended or dropped
+  int64_t rows = 0;  // appended or bad
   while (rows < rows_max && builder->byte_size() < bytes_max) {
-    if (split->begin < split->end) {
+    if (split->skipped.has_value()) {
+      if (SkipLongRow(split)) {
+        ++rows;
+        continue;
+      }
+    } else if (split->begin < split->end) {
       std::string_view bytes(split->buffer.data() + split->begin, split->end - split->begin);
       bool last = split->at_end && !config_.follow;
       DecodeResult result = split->decoder->Decode(
           bytes, last, {.rows_max = rows_max - rows, .bytes_max = bytes_max}, builder);
       rows += result.rows;
       if (!result.bad_row.ok()) {
-        if (bad_data_ != BadData::kDrop) {
-          return BadRow(*split, bytes, result.lines_before_bad_row, result.bad_row);
+        if (bad_data_ == BadData::kFail) {
+          return BadRow(*split, result.before_bad_row, result.bad_row);
         }
         context_->CountDropped(1);
         ++rows;
@@ -296,7 +412,10 @@ StatusOr<int64_t> FilesSource::DecodeSplit(Split* split, int64_t rows_max, Batch
       split->position.offset += static_cast<int64_t>(result.done.bytes);
       split->position.line += result.done.lines;
       if (!result.error.ok()) {
-        return BadRow(*split, bytes.substr(result.done.bytes), 0, result.error);
+        if (bad_data_ == BadData::kFail) return BadRow(*split, {}, result.error);
+        split->position_tail = TailOf(*split->tail, {split->buffer.data(), split->begin});
+        split->skipped = 0;
+        continue;
       }
       if (result.done.bytes > 0) continue;
     }
@@ -314,15 +433,28 @@ StatusOr<int64_t> FilesSource::DecodeSplit(Split* split, int64_t rows_max, Batch
   return rows;
 }
 
-Status FilesSource::BadRow(const Split& split, std::string_view bytes, int64_t lines_before,
+bool FilesSource::SkipLongRow(Split* split) {
+  const std::string_view bytes(split->buffer.data() + split->begin, split->end - split->begin);
+  const size_t line_end = bytes.find('\n');
+  const bool found = line_end != std::string_view::npos;
+  const size_t skipped = found ? line_end + 1 : bytes.size();
+  split->begin += skipped;
+  *split->skipped += static_cast<int64_t>(skipped);
+  const bool file_ends = split->at_end && split->begin == split->end && !config_.follow;
+  if (!found && !file_ends) return false;
+  context_->CountDropped(1);
+  split->position.offset += *split->skipped;
+  split->position.line += found ? 1 : 0;
+  split->skipped.reset();
+  return true;
+}
+
+Status FilesSource::BadRow(const Split& split, const TextProgress& before,
                            const Status& status) const {
-  size_t begin = 0;
-  for (int64_t i = 0; i < lines_before; ++i) {
-    begin = std::min(bytes.find('\n', begin), bytes.size() - 1) + 1;
-  }
   return status.WithContext(Concat("files.source '", context_->uid(), "': ", split.path, " line ",
-                                   split.position.line + lines_before, " (offset ",
-                                   split.position.offset + static_cast<int64_t>(begin), ")"));
+                                   split.position.line + before.lines, " (offset ",
+                                   split.position.offset + static_cast<int64_t>(before.bytes),
+                                   ")"));
 }
 
 Co<void> FilesSource::Follow() {
@@ -344,14 +476,12 @@ Status FilesSource::NoteFound(const std::vector<FoundFile>& found) {
     sizes[file.path] = file.size;
     Split* split = AddSplit(file.path);
     if (file.size < split->position.offset) {
-      return FailedPreconditionError(Concat(file.path, " is read up to offset ",
-                                            split->position.offset, ", but it has only ", file.size,
-                                            " bytes now"));
+      return Shrunk(file.path, split->position.offset, file.size);
     }
-    if (file.size > split->size_seen) {
-      // While it is open its reader may have seen less: it is looked at again when that is done.
-      if (split->open || split->queued) continue;
-      split->size_seen = file.size;
+    // While it is open its reader may have seen less: it is looked at again when that is done.
+    if (split->open || split->queued) continue;
+    if (file.size > split->size_seen || file.version != split->version_seen) {
+      split->size_seen = std::max(split->size_seen, file.size);
       Enqueue(split);
     }
   }
@@ -362,8 +492,7 @@ Status FilesSource::NoteFound(const std::vector<FoundFile>& found) {
       continue;
     }
     if (split->position.offset > 0) {
-      return FailedPreconditionError(Concat(split->path, " is read up to offset ",
-                                            split->position.offset, ", but it is gone"));
+      return Gone(split->path, split->position.offset);
     }
     // Nothing of it was read: as if it had never been there.
     if (split->open || split->queued) {
@@ -382,11 +511,22 @@ Co<void> FilesSource::WakeLater(int64_t delay_us) {
   if (!closed_) context_->Wake();
 }
 
+FilePosition FilesSource::PositionOf(const Split& split) const {
+  FilePosition position = split.position;
+  if (!split.tail.has_value()) return position;
+  const std::string tail = split.skipped.has_value()
+                               ? split.position_tail
+                               : TailOf(*split.tail, {split.buffer.data(), split.begin});
+  position.tail_bytes = static_cast<int64_t>(tail.size());
+  position.tail_hash = XXH3_64bits(tail.data(), tail.size());
+  return position;
+}
+
 std::vector<SplitState> FilesSource::SnapshotPositions() {
   std::vector<SplitState> positions;
   positions.reserve(splits_.size());
   for (const auto& [path, split] : splits_) {
-    positions.push_back({path, EncodeFilePosition(split->position)});
+    positions.push_back({path, EncodeFilePosition(PositionOf(*split))});
   }
   return positions;
 }

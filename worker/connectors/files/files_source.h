@@ -18,14 +18,20 @@
 
 namespace weir {
 
-// How far one file is read. As text "<offset> <line>[ end]": the offset and the line number (from
-// 1) of the next row, and whether a bounded source has read the file to its end.
+// How far one file is read. As text "<offset> <line>[ end][ tail <bytes> <hash>]": the offset and
+// the line number (from 1) of the next row, whether a bounded source has read the file to its end,
+// and XXH3 (16 hex digits) of the last bytes in front of the offset, by which a file that was
+// replaced is told from the one that was read. Positions without a tail are of earlier versions.
 struct FilePosition {
   int64_t offset = 0;
   int64_t line = 1;
   bool ended = false;
+  int64_t tail_bytes = 0;  // 0: not known
+  uint64_t tail_hash = 0;
   bool operator==(const FilePosition&) const = default;
 };
+// Most bytes of a tail; as many as there are in front of the offset.
+inline constexpr int64_t kFileTailBytes = 1024;
 std::string EncodeFilePosition(const FilePosition& position);
 std::optional<FilePosition> DecodeFilePosition(std::string_view text);
 
@@ -35,8 +41,12 @@ std::optional<FilePosition> DecodeFilePosition(std::string_view text);
 // i mod parallelism. Each is read to the end it has when it is reached; a last line without line
 // end counts.
 // Following: the pattern is looked up every follow_interval; a file belongs to subtask XXH3(path)
-// mod parallelism. Rows count when their line end is there. Files only grow: one that is shorter
-// than what was read of it, or gone, is an error, for what stood there is not to be had again.
+// mod parallelism. Rows count when their line end is there. Files only grow.
+//
+// A file that is shorter than what was read of it, or gone, or has other bytes in front of the
+// offset than those that were read, is an error: what stood there is not to be had again, and what
+// stands there now is not to be read from its middle. It is looked at again whenever its version
+// changed (following) and with every read.
 //
 // Up to kOpenMax files are read side by side, a batch of each in turn, each with at most one chunk
 // read ahead. Poll only parses. Thread: the task's.
@@ -50,10 +60,13 @@ class FilesSource : public Source {
  private:
   struct Split {
     std::string path;
-    FilePosition position;
-    bool open = false;       // among open_
-    bool queued = false;     // among queue_
-    int64_t size_seen = -1;  // following: when it was last found or read
+    FilePosition position;      // its tail: as restored
+    bool open = false;          // among open_
+    bool queued = false;        // among queue_
+    int64_t size_seen = -1;     // following: when it was last found or read
+    uint64_t version_seen = 0;  // following: when it was last read
+    // The last bytes in front of buffer[0]; nullopt: not read since the restore.
+    std::optional<std::string> tail;
 
     // While open. Unread bytes: buffer[begin, end), followed by kTextPadding bytes.
     std::unique_ptr<TextDecoder> decoder;  // started once the head of the file was seen
@@ -62,12 +75,19 @@ class FilesSource : public Source {
     size_t end = 0;
     std::optional<std::string> ahead;  // the bytes behind buffer
     bool ahead_is_last = false;        // the file ends with `ahead`
+    size_t ahead_begin = 0;            // in `ahead`
     bool at_end = false;               // the file ends with `buffer`
-    CoSignal room;                     // `ahead` was taken
+    // In a row that is too long to be kept: so many bytes of it are behind the position already.
+    // The position and its tail stay in front of the row until its end is found.
+    std::optional<int64_t> skipped;
+    std::string position_tail;
+    CoSignal room;  // `ahead` was taken
   };
 
   Co<void> ReadSplit(Split* split);
   Co<Status> StartDecoder(Split* split, std::string* head);
+  // Whether the bytes in front of where reading begins are those that were read before.
+  Status CheckTail(Split* split, std::string_view tail, int64_t offset);
   Co<void> Follow();
   Co<void> WakeLater(int64_t delay_us);
   Status NoteFound(const std::vector<FoundFile>& found);
@@ -76,10 +96,13 @@ class FilesSource : public Source {
   void OpenQueued();
   void CloseSplit(Split* split);
   void TakeAhead(Split* split);
-  // Appends up to `rows_max` rows of the split. How many were read, dropped ones included.
+  // Appends up to `rows_max` rows of the split. How many were read, bad ones included.
   StatusOr<int64_t> DecodeSplit(Split* split, int64_t rows_max, BatchBuilder* builder);
-  Status BadRow(const Split& split, std::string_view bytes, int64_t lines_before,
-                const Status& status) const;
+  // Goes on in a row that is too long. True: its end was found.
+  bool SkipLongRow(Split* split);
+  // What is wrong with the row at `before` behind the split's position.
+  Status BadRow(const Split& split, const TextProgress& before, const Status& status) const;
+  FilePosition PositionOf(const Split& split) const;
   std::unique_ptr<TextDecoder> MakeDecoder() const;
   void Fail(Status status);
   bool OwnsPath(const std::string& path) const;

@@ -626,6 +626,18 @@ TEST_F(CoordinatorTest, WorkersProveThatTheySeeTheDirectoryAndNamesAreUnique) {
   EXPECT_NE(answer->message().find("host-a"), std::string::npos);
 
   request.nonce = cluster_->disk_view().Bytes("/checkpoints/coordinators/000001");
+  request.worker.version = "9.8.7";
+  for (uint32_t other : {0u, kControlProtocolVersion + 1}) {
+    request.protocol = other;
+    register_it();
+    EXPECT_EQ(answer->code(), StatusCode::kFailedPrecondition);
+    EXPECT_EQ(answer->message(),
+              Concat("worker w is of another version: it is Weir 9.8.7 and speaks protocol ", other,
+                     ", this coordinator is Weir 0.1.0 and speaks protocol 1. All processes of a "
+                     "cluster must be of one version"));
+  }
+  EXPECT_EQ(Workers(*process), 0u);
+  request.protocol = kControlProtocolVersion;
   register_it();
   EXPECT_TRUE(answer->ok()) << *answer;
   // Another one of that name while the first sends heartbeats: refused.

@@ -121,5 +121,25 @@ TEST_F(LeadershipTest, StorageErrorsAreWaitedOut) {
   EXPECT_TRUE(a.leadership->leading());
 }
 
+TEST_F(LeadershipTest, OneWhoseNumberIsNotThereSaysSoAndWritesNothing) {
+  Candidate a(view_.disk(), "a", 1);
+  Advance({&a}, 2 * kSecondUs);
+  // When another directory is mounted in the place of its own.
+  view_.Delete("/c/coordinators/000001");
+  view_.Delete("/c/coordinator.lease");
+  int64_t away_us = a.loop.clock().WallMicros();
+  Advance({&a}, 5 * kSecondUs);
+  EXPECT_TRUE(a.leadership->leading());
+  EXPECT_EQ(a.leadership->trouble(),
+            "/c/coordinators/000001, by which it leads, is not there (is it mounted?)");
+  EXPECT_LE(a.leadership->trouble_since_wall_us(), away_us + kSecondUs + 50'000);
+  EXPECT_FALSE(view_.Exists("/c/coordinator.lease"));
+  view_.PutFile("/c/coordinators/000001", a.leadership->nonce());
+  Advance({&a}, 2 * kSecondUs);
+  EXPECT_EQ(a.leadership->trouble(), "");
+  EXPECT_EQ(a.leadership->trouble_since_wall_us(), 0);
+  EXPECT_TRUE(view_.Exists("/c/coordinator.lease"));
+}
+
 }  // namespace
 }  // namespace weir

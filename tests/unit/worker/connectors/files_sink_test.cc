@@ -125,8 +125,48 @@ TEST_F(FilesSinkTest, AConsumerMayTakePublishedFilesAsLongAsTheMarkIsThere) {
   EXPECT_TRUE(Commit(listed).ok());
   Remove("/out/.weir-sink");
   Status status = Commit(listed);
-  EXPECT_THAT(status.message(), AllOf(HasSubstr(kPending), HasSubstr("is lost")));
-  EXPECT_FALSE(status.retryable());
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("nor job-out-0-17-0.csv is there"),
+                                      HasSubstr("/out does not bear this sink's mark .weir-sink")));
+  EXPECT_TRUE(status.retryable());
+}
+
+TEST_F(FilesSinkTest, ADirectoryThatIsNotMountedIsWaitedForAndNothingIsMadeInItsPlace) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(sink_.Write(Row(1, "x")).ok());
+  Prepare(17);
+  // When the empty mount point is there in its place.
+  std::string mark = files_.Bytes("/out/.weir-sink");
+  std::string sealed = files_.Bytes(kPending);
+  files_.Delete("/out");
+  files_.PutDirectory("/out");
+  std::optional<Status> published;
+  sink_.Publish(CheckpointId(17), [&](Status status) { published = status; });
+  executor_.Advance(10'000'000);
+  EXPECT_FALSE(published.has_value());
+  EXPECT_TRUE(context_.failed_.ok()) << context_.failed_;
+  // Nor does the next generation begin anew in it.
+  context_.resumes_ = true;
+  FilesSink next;
+  std::optional<Status> opened;
+  next.Open(context_, [&](Status status) { opened = status; });
+  executor_.Advance(1'000'000);
+  ASSERT_TRUE(opened.has_value());
+  EXPECT_EQ(opened->message(),
+            "files.sink 'out': /out does not bear this sink's mark .weir-sink any more (is it "
+            "mounted?)");
+  EXPECT_TRUE(opened->retryable());
+  EXPECT_TRUE(files_.Files("/out").empty());
+  // Then it is mounted again: all goes on.
+  files_.PutFile("/out/.weir-sink", mark);
+  files_.PutFile(kPending, sealed);
+  executor_.Advance(10'000'000);
+  ASSERT_TRUE(published.has_value() && published->ok());
+  EXPECT_TRUE(files_.Exists("/out/job-out-0-17-0.csv"));
+  FilesSink again;
+  opened.reset();
+  again.Open(context_, [&](Status status) { opened = status; });
+  executor_.Advance(1'000'000);
+  EXPECT_TRUE(opened.has_value() && opened->ok());
 }
 
 // Nobody else can have published what this very task sealed and never tried to publish.
@@ -188,6 +228,40 @@ TEST_F(FilesSinkTest, WhatIsCompletedAndNotPublishedIsBounded) {
   EXPECT_TRUE(published);
   EXPECT_TRUE(context_.woken_);
   EXPECT_TRUE(sink_.Ready());
+}
+
+TEST_F(FilesSinkTest, NothingIsListedThatWasSealedBesideTheMarkedDirectory) {
+  ASSERT_TRUE(Open().ok());
+  // When the directory is unmounted, and rows go on into the empty mount point.
+  files_.Delete("/out");
+  files_.PutDirectory("/out");
+  ASSERT_TRUE(sink_.Write(Row(1, "x")).ok());
+  std::optional<StatusOr<std::vector<Committable>>> listed;
+  sink_.Prepare(CheckpointId(17),
+                [&](StatusOr<std::vector<Committable>> answer) { listed = std::move(answer); });
+  executor_.RunAll();
+  ASSERT_TRUE(listed.has_value());
+  EXPECT_EQ(listed->status().message(),
+            "files.sink 'out': /out does not bear this sink's mark .weir-sink any more (is it "
+            "mounted?)");
+  EXPECT_TRUE(context_.failed_.retryable());
+}
+
+TEST_F(FilesSinkTest, NothingIsListedWhoseFileIsNotThere) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(sink_.Write(Row(1, "x")).ok());
+  // When the right directory is mounted again between the file's sync and the directory's.
+  files_.set_before([&](std::string_view operation, const std::string& path) {
+    if (operation == "sync_directory" && path == "/out") files_.Delete(kPending);
+    return Status();
+  });
+  std::optional<StatusOr<std::vector<Committable>>> listed;
+  sink_.Prepare(CheckpointId(17),
+                [&](StatusOr<std::vector<Committable>> answer) { listed = std::move(answer); });
+  executor_.RunAll();
+  ASSERT_TRUE(listed.has_value());
+  EXPECT_FALSE(listed->ok());
+  EXPECT_TRUE(context_.failed_.retryable());
 }
 
 class LargePartsTest : public FilesSinkTest {

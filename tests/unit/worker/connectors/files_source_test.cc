@@ -1,4 +1,5 @@
-// FilesSource beyond the contract of all sources: messages, limits, files that grow.
+// FilesSource beyond the contract of all sources: messages, limits, files that grow, and files that
+// are no longer what was read. Hashes in positions are those of libxxhash, called from Python.
 #include "worker/connectors/files/files_source.h"
 
 #include <gmock/gmock.h>
@@ -73,7 +74,14 @@ TEST_F(FilesSourceTest, PositionsAreText) {
   EXPECT_EQ(EncodeFilePosition({5, 2, true}), "5 2 end");
   EXPECT_EQ(*DecodeFilePosition("1234 17"), (FilePosition{1234, 17, false}));
   EXPECT_EQ(*DecodeFilePosition("5 2 end"), (FilePosition{5, 2, true}));
-  for (const char* bad : {"", "5", "5 ", "x 1", "-5 1", "5 1 en", "5 1 end ", "5  1"}) {
+  const FilePosition tail{1030, 17, true, 1024, 0xa1b2c3};
+  EXPECT_EQ(EncodeFilePosition(tail), "1030 17 end tail 1024 0000000000a1b2c3");
+  EXPECT_EQ(*DecodeFilePosition("1030 17 end tail 1024 0000000000a1b2c3"), tail);
+  for (const char* bad :
+       {"", "5", "5 ", "x 1", "-5 1", "5 1 en", "5 1 end ", "5  1", "5 1 tail", "5 1 tail 5",
+        "5 1 tail 6 0000000000a1b2c3", "5 1 tail 0 0000000000a1b2c3", "5 1 tail 5 a1b2c3",
+        "5 1 tail 5 0000000000a1b2c3 ", "5 1 tail 5 0000000000a1b2cx",
+        "5000 1 tail 1025 0000000000a1b2c3"}) {
     EXPECT_FALSE(DecodeFilePosition(bad).has_value()) << bad;
   }
 }
@@ -84,11 +92,14 @@ TEST_F(FilesSourceTest, PositionIsTheOffsetAndLineOfTheNextRow) {
   ASSERT_TRUE(Open(Bounded({"/data/a.csv"})).ok());
   executor_.RunAll();
   ASSERT_EQ(*source_->Poll(output_), PollResult::kRows);
-  EXPECT_THAT(source_->SnapshotPositions(), ElementsAre(SplitState{"/data/a.csv", "9 3"}));
+  EXPECT_THAT(source_->SnapshotPositions(),
+              ElementsAre(SplitState{"/data/a.csv", "9 3 tail 9 eec20d5191d4344a"}));
   ASSERT_EQ(*source_->Poll(output_), PollResult::kRows);
-  EXPECT_THAT(source_->SnapshotPositions(), ElementsAre(SplitState{"/data/a.csv", "17 5"}));
+  EXPECT_THAT(source_->SnapshotPositions(),
+              ElementsAre(SplitState{"/data/a.csv", "17 5 tail 17 8628d0831d766d77"}));
   EXPECT_THAT(Ids(), ElementsAre(1, 2, 33));
-  EXPECT_THAT(source_->SnapshotPositions(), ElementsAre(SplitState{"/data/a.csv", "22 6 end"}));
+  EXPECT_THAT(source_->SnapshotPositions(),
+              ElementsAre(SplitState{"/data/a.csv", "22 6 end tail 22 3d53aaf50ff2fdf7"}));
 }
 
 TEST_F(FilesSourceTest, ABadRowIsNamedByFileLineOffsetColumnAndValue) {
@@ -131,6 +142,207 @@ TEST_F(FilesSourceTest, ABoundedFileReadToItsEndIsNotLookedAtAgain) {
   files_.PutFile("/data/a.csv", "id\n1\n2\n");
   EXPECT_EQ(*PollNow(), PollResult::kEnded);
   EXPECT_EQ(output_.rows(), 0);
+}
+
+TEST_F(FilesSourceTest, AFileOfOtherBytesThanThoseThatWereReadIsAnError) {
+  const SplitState read{"/data/a.csv", "7 4 tail 7 441e5f3d4e6b3969"};  // "id\n1\n2\n"
+  const std::string message =
+      "files.source 'in': /data/a.csv is read up to offset 7, but other bytes stand in front of it "
+      "now: the file was replaced or written over";
+  for (const bool follow : {false, true}) {
+    const Config config = follow ? Following() : Bounded({"/data/a.csv"});
+    files_.PutFile("/data/a.csv", "id\n1\n2\n3\n");
+    ASSERT_TRUE(Open(config, {read}).ok());
+    EXPECT_THAT(Ids(), ElementsAre(3));
+    for (const char* other : {"id\n1\n4\n", "id\n1\n4\n3\n"}) {
+      files_.PutFile("/data/a.csv", other);
+      ASSERT_TRUE(Open(config, {read}).ok());
+      StatusOr<PollResult> result = PollNow();
+      EXPECT_EQ(result.status().message(), message);
+      EXPECT_FALSE(result.status().retryable());
+      EXPECT_EQ(output_.rows(), 0);
+    }
+  }
+}
+
+TEST_F(FilesSourceTest, PositionsOfEarlierVersionsAreGoneOnFrom) {
+  files_.PutFile("/data/a.csv", "id\n1\n2\n3\n");
+  ASSERT_TRUE(Open(Bounded({"/data/a.csv"}), {{"/data/a.csv", "5 3"}}).ok());
+  EXPECT_EQ(source_->SnapshotPositions()[0].position, "5 3");  // nothing was read as yet
+  executor_.RunAll();
+  options_.batch_rows_max = 1;
+  context_->options_ = options_;
+  ASSERT_EQ(*source_->Poll(output_), PollResult::kRows);
+  EXPECT_EQ(source_->SnapshotPositions()[0].position, "7 4 tail 7 441e5f3d4e6b3969");
+  EXPECT_THAT(Ids(), ElementsAre(2, 3));
+}
+
+TEST_F(FilesSourceTest, ARestoredPositionStaysWhatItIsUntilItsFileWasRead) {
+  const SplitState read{"/data/a.csv", "7 4 tail 7 441e5f3d4e6b3969"};
+  ASSERT_TRUE(Open(Bounded({"/data/a.csv"}), {read}).ok());
+  EXPECT_THAT(source_->SnapshotPositions(), ElementsAre(read));
+}
+
+TEST_F(FilesSourceTest, FollowingReportsAFileThatIsReplaced) {
+  // Of the same size, larger, and written over in place.
+  for (const char* other : {"id\n7\n8\n", "id\n7\n8\n9\n", "id\n1\n3\n"}) {
+    files_.PutFile("/data/a.csv", "id\n1\n2\n");
+    ASSERT_TRUE(Open(Following()).ok());
+    EXPECT_THAT(Ids(), ElementsAre(1, 2));
+    if (std::string_view(other) == "id\n1\n3\n") {
+      files_.WriteAt("/data/a.csv", 5, "3", [](Status status) { EXPECT_TRUE(status.ok()); });
+    } else {
+      files_.PutFile("/data/a.csv", other);
+    }
+    executor_.Advance(1'000'000);
+    EXPECT_EQ(Error(),
+              "files.source 'in': /data/a.csv is read up to offset 7, but other bytes stand in "
+              "front of it now: the file was replaced or written over")
+        << other;
+    EXPECT_THAT(output_.Int64s(0), ElementsAre(1, 2));
+  }
+  // Another file of the same bytes is as good as the one that was read.
+  files_.PutFile("/data/a.csv", "id\n1\n2\n");
+  ASSERT_TRUE(Open(Following()).ok());
+  EXPECT_THAT(Ids(), ElementsAre(1, 2));
+  files_.PutFile("/data/a.csv", "id\n1\n2\n3\n");
+  executor_.Advance(1'000'000);
+  EXPECT_THAT(Ids(), ElementsAre(1, 2, 3));
+}
+
+TEST_F(FilesSourceTest, AFileThatChangesWhileItIsReadIsReported) {
+  std::string text = "id\n";
+  for (int i = 0; text.size() < 5'000'000; ++i) text += Concat(i, "\n");
+  std::string other = text;
+  std::replace(other.begin() + 3, other.end(), '1', '2');
+  for (const bool shrinks : {false, true}) {
+    files_.PutFile("/data/a.csv", text);
+    ASSERT_TRUE(Open(Bounded({"/data/a.csv"})).ok());
+    executor_.RunAll();
+    ASSERT_EQ(*source_->Poll(output_), PollResult::kRows);
+    files_.PutFile("/data/a.csv", shrinks ? text.substr(0, 500'000) : other);
+    EXPECT_THAT(Error(), HasSubstr(shrinks ? "but it has only 500000 bytes now"
+                                           : "other bytes stand in front of it now"));
+  }
+}
+
+TEST_F(FilesSourceTest, ARowThatIsTooLongIsABadRowWhereverItEnds) {
+  const std::string front = "id\n1\n";
+  for (const char* behind : {"\n2\n3", "\n", ""}) {
+    files_.PutFile("/data/a.csv", front + std::string(kTextRowBytesMax + 5'000'000, 'x') + behind);
+    ASSERT_TRUE(Open(Bounded({"/data/a.csv"})).ok());
+    EXPECT_EQ(Error(),
+              "files.source 'in': /data/a.csv line 3 (offset 5): a row is longer than 67108864 "
+              "bytes");
+    Config config = Bounded({"/data/a.csv"});
+    config.Set("bad_data", "drop");
+    ASSERT_TRUE(Open(config).ok());
+    const bool rows_follow = std::string_view(behind).size() > 1;
+    EXPECT_EQ(Ids(), rows_follow ? std::vector<int64_t>({1, 2, 3}) : std::vector<int64_t>({1}));
+    EXPECT_EQ(context_->dropped_, 1);
+    EXPECT_EQ(*PollNow(), PollResult::kEnded);
+  }
+}
+
+TEST_F(FilesSourceTest, InARowThatIsTooLongThePositionStaysInFrontOfIt) {
+  files_.PutFile("/data/a.csv", "id\n1\n2\n" + std::string(kTextRowBytesMax + 10, 'x'));
+  Config config = Following();
+  config.Set("bad_data", "drop");
+  ASSERT_TRUE(Open(config).ok());
+  EXPECT_THAT(Ids(), ElementsAre(1, 2));
+  const std::vector<SplitState> positions = source_->SnapshotPositions();
+  EXPECT_THAT(positions, ElementsAre(SplitState{"/data/a.csv", "7 4 tail 7 441e5f3d4e6b3969"}));
+  EXPECT_EQ(context_->dropped_, 0);
+  files_.WriteAt("/data/a.csv", 7 + static_cast<int64_t>(kTextRowBytesMax) + 10, "\n4\n",
+                 [](Status) {});
+  executor_.Advance(1'000'000);
+  EXPECT_THAT(Ids(), ElementsAre(1, 2, 4));
+  EXPECT_EQ(context_->dropped_, 1);
+  ASSERT_TRUE(Open(config, positions).ok());
+  EXPECT_THAT(Ids(), ElementsAre(4));
+  EXPECT_EQ(context_->dropped_, 1);
+}
+
+// Rows with everything that a cut may go through: characters of several bytes, quotes, CRLF.
+struct CutText {
+  Config config;
+  std::string text;
+};
+std::vector<CutText> CutTexts() {
+  return {{Config{{"path", "/data/a"}, {"format", "csv"}},
+           "\xef\xbb\xbfid,name\r\n1,\"Gr\u00fc\u00dfe, "
+           "\"\"\U0001f30a\"\"\r\n\"\r\n\n2,\u00e9\r\n3,\"\"\n"},
+          {Config{{"path", "/data/a"},
+                  {"format", "json"},
+                  {"schema", ConfigMembers{{"id", "INT64"}, {"name", "STRING"}}}},
+           "\xef\xbb\xbf{\"id\":1,\"name\":\"\U0001f30a\\u00fc\\\"\"}\r\n\n{\"name\":\"\u00e9\","
+           "\"id\":2}\n"
+           "{\"id\":3}\n"}};
+}
+
+class FilesSourceCutTest : public FilesSourceTest {
+ protected:
+  // What is there of it as "id:name"; `bad` as well.
+  std::vector<std::string> Rows(Config config, const std::vector<SplitState>& restored,
+                                std::vector<SplitState>* positions) {
+    config.Set("bad_data", "drop");
+    context_ = std::make_unique<FakeSourceContext>(
+        executor_, files_, std::move(config),
+        Schema({{"id", Type::kInt64}, {"name", Type::kString}}), 0, 1);
+    output_ = CollectingOutput();
+    source_ = std::make_unique<FilesSource>();
+    EXPECT_TRUE(source_->Open(*context_, restored).ok());
+    StatusOr<PollResult> result = PollNow();
+    EXPECT_TRUE(result.ok()) << result.status();
+    *positions = source_->SnapshotPositions();
+    std::vector<std::string> rows;
+    for (const RecordBatch& batch : output_.batches()) {
+      for (int64_t row = 0; row < batch.rows(); ++row) {
+        const Column& name = batch.column(1);
+        rows.push_back(
+            Concat(batch.column(0).Int64(row), ':', name.IsNull(row) ? "null" : name.Text(row)));
+      }
+    }
+    for (int64_t i = 0; i < context_->dropped_; ++i) rows.push_back("bad");
+    return rows;
+  }
+};
+
+TEST_F(FilesSourceCutTest, WrittenInTwoPartsWithARestartInBetweenGivesTheSameRows) {
+  const std::vector<std::vector<std::string>> expected = {
+      {"1:Gr\u00fc\u00dfe, \"\U0001f30a\"\r\n", "2:\u00e9", "3:", "bad"},  // bad: the empty line
+      {"1:\U0001f30a\u00fc\"", "2:\u00e9", "3:null"}};
+  for (size_t kind = 0; kind < 2; ++kind) {
+    CutText cut = CutTexts()[kind];
+    cut.config.Set("follow", true);
+    for (size_t at = 0; at <= cut.text.size(); ++at) {
+      SCOPED_TRACE(Concat(kind, " cut at ", at));
+      std::vector<SplitState> positions;
+      files_.PutFile("/data/a", cut.text.substr(0, at));
+      std::vector<std::string> rows = Rows(cut.config, {}, &positions);
+      files_.PutFile("/data/a", cut.text);
+      for (std::string& row : Rows(cut.config, positions, &positions)) rows.push_back(row);
+      std::sort(rows.begin(), rows.end());
+      ASSERT_EQ(rows, expected[kind]);
+    }
+  }
+}
+
+TEST_F(FilesSourceCutTest, AnUnterminatedLastLineCountsOnceAtTheEndUnlessItMayGoOn) {
+  for (size_t kind = 0; kind < 2; ++kind) {
+    CutText cut = CutTexts()[kind];
+    std::string text = cut.text.substr(0, cut.text.size() - 1);
+    files_.PutFile("/data/a", text);
+    std::vector<SplitState> positions;
+    Config following = cut.config;
+    following.Set("follow", true);
+    EXPECT_THAT(Rows(following, {}, &positions),
+                testing::Not(testing::Contains(testing::StartsWith("3:"))));
+    Config bounded = cut.config;
+    bounded.Set("files", ConfigList{"/data/a"});
+    EXPECT_THAT(Rows(bounded, {}, &positions), testing::Contains(testing::StartsWith("3:")));
+    EXPECT_THAT(Rows(bounded, positions, &positions), IsEmpty());
+  }
 }
 
 TEST_F(FilesSourceTest, RowsLongerThanAChunkAreRead) {

@@ -1,0 +1,83 @@
+"""Small disks for the tests: tmpfs mounts that can be filled, made read-only, taken away and put
+back. Needs root and the right to mount; `unavailable()` says why not."""
+
+import errno
+import os
+import pathlib
+import subprocess
+import tempfile
+import time
+
+
+def _run(*command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=30)
+
+
+def unavailable():
+    """Why no disk can be mounted here; None when it can."""
+    if os.geteuid() != 0:
+        return "mounting a small disk needs root"
+    with tempfile.TemporaryDirectory(prefix="weir-disk-") as folder:
+        done = _run("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder)
+        if done.returncode != 0:
+            return f"a tmpfs cannot be mounted here: {done.stderr.strip()}"
+        _run("umount", folder)
+    return None
+
+
+class SmallDisk:
+    """A tmpfs of its own at `path`. It is mounted a second time beside it, so that it lives on
+    while it is not mounted at `path`. Use as a context manager; leave it when nobody uses it."""
+
+    def __init__(self, path, size="8m"):
+        self.path = pathlib.Path(path)
+        self.keeper = self.path.with_name(self.path.name + "-keeper")
+        self.size = size
+        self._ballast = self.keeper / ".ballast"
+
+    def __enter__(self):
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.keeper.mkdir()
+        self._do("mount", "-t", "tmpfs", "-o", f"size={self.size}", "tmpfs", str(self.keeper))
+        self.mount()
+        return self
+
+    def __exit__(self, *_):
+        # Lazily: a process that is being killed may still be in it.
+        for place in (self.path, self.keeper):
+            _run("umount", "-l", str(place))
+
+    def _do(self, *command):
+        """Again while a file is open for a moment."""
+        deadline = time.monotonic() + 20
+        while True:
+            done = _run(*command)
+            if done.returncode == 0:
+                return
+            if "busy" not in done.stderr or time.monotonic() > deadline:
+                raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+            time.sleep(0.02)
+
+    def mount(self):
+        self._do("mount", "--bind", str(self.keeper), str(self.path))
+
+    def unmount(self):
+        self._do("umount", str(self.path))
+
+    def read_only(self, on):
+        self._do("mount", "-o", f"remount,{'ro' if on else 'rw'},bind", str(self.path))
+
+    def fill(self):
+        """Until not one byte more fits; what others free is taken too."""
+        with open(self._ballast, "ab", buffering=0) as file:
+            for chunk in (1 << 16, 1 << 12):
+                while True:
+                    try:
+                        file.write(b"x" * chunk)
+                    except OSError as error:
+                        if error.errno != errno.ENOSPC:
+                            raise
+                        break
+
+    def free(self):
+        self._ballast.unlink()
