@@ -34,9 +34,6 @@ std::string JobRegistry::LibraryPath(std::string_view job_directory, std::string
 }
 
 Co<StatusOr<std::vector<StoredJob>>> JobRegistry::Load() {
-  // Nothing found here is acted on before its names are durable.
-  Status synced = co_await SyncDirectory(files_, checkpoint_dir_);
-  if (!synced.ok()) co_return synced;
   StatusOr<std::vector<FileInfo>> names = co_await ListDirectory(files_, checkpoint_dir_);
   if (!names.ok()) co_return names.status();
   std::vector<StoredJob> jobs;
@@ -72,6 +69,9 @@ Co<StatusOr<StoredJob>> JobRegistry::LoadOne(JobId job) {
   if (!record.ok()) co_return DataLossError(Concat(path, ": ", record.status().message()));
   StatusOr<FileInfo> mark = co_await StatFile(files_, JoinPath(directory, kUncheckedName));
   if (!mark.ok() && mark.status().code() != StatusCode::kNotFound) co_return mark.status();
+  // Nothing is acted on before its name is durable: whoever gave it may not have come so far.
+  Status synced = co_await SyncDirectory(files_, checkpoint_dir_);
+  if (!synced.ok()) co_return synced;
   StoredJob stored;
   stored.record = *std::move(record);
   stored.checked = !mark.ok();

@@ -38,7 +38,7 @@ class JobRegistry {
   // REQUIRES: no Stage or Remove in progress: their hidden directories would be swept.
   Co<StatusOr<std::vector<StoredJob>>> Load();
 
-  // kNotFound: there is no such job; kDataLoss: its record is damaged.
+  // Durable, whoever made it. kNotFound: there is no such job; kDataLoss: its record is damaged.
   Co<StatusOr<StoredJob>> LoadOne(JobId job);
 
   // A hidden directory that holds the library, durable; answers its path.

@@ -122,6 +122,32 @@ TEST_F(JobRegistryTest, PowerLossLeavesAWholeJobOrNone) {
   EXPECT_GE(whole, 1);
 }
 
+// Its rename was carried out and answered with an error, so that nobody has synced it: the client
+// submits again, and what is found then is the job.
+TEST_F(JobRegistryTest, AJobThatIsFoundStaysThroughAPowerLoss) {
+  for (bool all : {false, true}) {
+    files_ = std::make_unique<MemoryFileSystem>(executor_);
+    files_->PutDirectory("/c");
+    JobRegistry registry(*files_, "/c", random_);
+    files_->set_after([](std::string_view operation, const std::string&) {
+      return operation == "rename" ? UnavailableError("who knows") : Status();
+    });
+    auto add = [](JobRegistry* to) -> Co<Status> {
+      StatusOr<std::string> staged = co_await to->Stage(kJob, "ab12", "library bytes");
+      StoredJob job = MakeJob();
+      co_return co_await to->Publish(*staged, std::move(job));
+    };
+    EXPECT_FALSE(Run(add(&registry))->ok());
+    if (all) {
+      EXPECT_EQ((*Run(registry.Load()))->size(), 1u);
+    } else {
+      EXPECT_TRUE(Run(registry.LoadOne(kJob))->ok());
+    }
+    files_->Crash();
+    EXPECT_TRUE(files_->Exists(Concat("/c/", kJob, "/job.pb")));
+  }
+}
+
 TEST_F(JobRegistryTest, LoadSweepsOnlyItsOwnLeftovers) {
   ASSERT_TRUE(Run(Add())->ok());
   files_->PutFile(Concat("/c/.new-", kJob, "-12345678/lib/x.so"), "left");
