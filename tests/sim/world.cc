@@ -77,10 +77,12 @@ std::string World::ToString() const {
   out += Concat("  rows ", rows, " in ", files.size(), " files, ", keys.size(), " keys, at most ",
                 parallelism, " subtasks a vertex\n");
   out += Concat("  cluster: ", coordinators, " coordinators, ", workers, " workers of ", slots,
-                " slots, heartbeat ", Seconds(heartbeat_interval_us), "/",
-                Seconds(heartbeat_timeout_us), ", lease ", Seconds(lease_timeout_us), "\n");
+                fresh_worker_names ? " slots under fresh names" : " slots", ", heartbeat ",
+                Seconds(heartbeat_interval_us), "/", Seconds(heartbeat_timeout_us), ", lease ",
+                Seconds(lease_timeout_us), "\n");
   out += Concat("  speed: calls ", Seconds(rpc_us_max), ", storage ", Seconds(storage_us_max),
-                ", channels ", Seconds(channel_us_max), ", steps ", Seconds(step_us_max), "\n");
+                ", channels ", Seconds(channel_us_max), " and ", channel_window_bytes,
+                " bytes, steps ", Seconds(step_us_max), "\n");
   out += Concat("  faults for ", Seconds(faults_us), "; odds: ", DescribeOdds(odds), "\n");
   for (const FaultPlan& plan : faults) {
     out += Concat("    ", sim::ToString(plan.kind), " every ", Seconds(plan.every_us), ", up to ",

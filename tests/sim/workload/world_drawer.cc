@@ -454,7 +454,7 @@ void WorldDrawer::DrawCluster() {
   if (Chance(0.5)) world_.channel_window_bytes = SkewedUs(1, 65'536);
   world_.heartbeat_interval_us = SkewedUs(100'000, 1'000'000);
   world_.heartbeat_timeout_us = world_.heartbeat_interval_us * Between(3, 6);
-  world_.lease_timeout_us = SkewedUs(2'000'000, 5'000'000);
+  world_.lease_timeout_us = SkewedUs(1'500'000, 5'000'000);
   world_.rpc_us_max = SkewedUs(200, 10'000);
   world_.storage_us_max = SkewedUs(50, 3'000);
   world_.channel_us_max = SkewedUs(50, 3'000);
@@ -468,6 +468,10 @@ void WorldDrawer::DrawFaults() {
   std::vector<FaultKind> on;
   for (int i = 0; i < static_cast<int>(FaultKind::kCount); ++i) {
     if (Chance(0.4)) on.push_back(static_cast<FaultKind>(i));
+  }
+  if (world_.coordinators > 1 && Chance(0.2) &&
+      std::find(on.begin(), on.end(), FaultKind::kPauseCoordinator) == on.end()) {
+    on.push_back(FaultKind::kPauseCoordinator);
   }
   if (mood < 0.25 || on.empty()) {
     on = {static_cast<FaultKind>(random_.Below(static_cast<uint64_t>(FaultKind::kCount)))};
@@ -524,8 +528,11 @@ void WorldDrawer::DrawOdds() {
   odds.claim_error_after = draw(0.25, 0.02, 0.4);
   if (!Chance(0.45)) return;
   odds.kill_point = Skewed(0.01, 0.2);
+  // The narrow gaps around a claim are met by those worlds that aim at them alone.
+  const bool aimed = world_.coordinators > 1 && Chance(0.4);
   for (const std::string& point : AllKillPoints()) {
-    if (Chance(0.2)) world_.kill_points.push_back(point);
+    const bool of_coordinator = point.starts_with("coordinator.");
+    if (Chance(!aimed ? 0.2 : of_coordinator ? 0.6 : 0)) world_.kill_points.push_back(point);
   }
 }
 
