@@ -391,10 +391,8 @@ Co<StatusOr<SubmitResponse>> Coordinator::Store(SubmitRequest request, Submissio
       co_return AlreadyExistsError(
           Concat("job id ", id, " was submitted before with other content"));
     }
-    // Perhaps nobody made its name durable yet, and perhaps somebody else leads by now.
-    Status synced = co_await SyncDirectory(environment_.files, registry_.checkpoint_dir());
-    if (synced.ok()) synced = co_await leadership_.Confirm();
-    if (!synced.ok()) co_return synced;
+    Status leads = co_await leadership_.Confirm();
+    if (!leads.ok()) co_return leads;
     SubmitResponse response{id, present->record.graph.name};
     co_await LoadJob(*std::move(present));
     co_return response;
