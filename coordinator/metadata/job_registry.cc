@@ -41,7 +41,7 @@ Co<StatusOr<std::vector<StoredJob>>> JobRegistry::Load() {
     if (!info.is_directory) continue;
     std::string directory = JoinPath(checkpoint_dir_, info.name);
     if (info.name.starts_with(kNewPrefix) || info.name.starts_with(kRemovedPrefix)) {
-      Status removed = co_await RemoveTree(files_, directory);
+      Status removed = co_await RemoveLeftover(info.name);
       if (!removed.ok())
         log::Warning("cannot remove leftover ", directory, ": ", removed.message());
       continue;
@@ -58,6 +58,21 @@ Co<StatusOr<std::vector<StoredJob>>> JobRegistry::Load() {
     }
   }
   co_return jobs;
+}
+
+// A deposed coordinator may still be about to give a staged directory the name of its job: it is
+// taken away whole, so that this finds either all of it or nothing.
+Co<Status> JobRegistry::RemoveLeftover(std::string name) {
+  std::string directory = JoinPath(checkpoint_dir_, name);
+  if (name.starts_with(kNewPrefix)) {
+    std::string hidden = Concat(checkpoint_dir_, "/", kRemovedPrefix,
+                                name.substr(kNewPrefix.size()), "-", random_.HexName(8));
+    Status status = co_await RenameFile(files_, directory, hidden);
+    if (status.code() == StatusCode::kNotFound) co_return Status();
+    if (!status.ok()) co_return status;
+    directory = std::move(hidden);
+  }
+  co_return co_await RemoveTree(files_, directory);
 }
 
 Co<StatusOr<StoredJob>> JobRegistry::LoadOne(JobId job) {

@@ -58,6 +58,7 @@ class JobRegistry {
   Co<Status> Remove(JobId job);
 
  private:
+  Co<Status> RemoveLeftover(std::string name);
   Co<Status> LinkOrCopy(std::string from, std::string to);
 
   FileSystem& files_;

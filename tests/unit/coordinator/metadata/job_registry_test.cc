@@ -148,6 +148,32 @@ TEST_F(JobRegistryTest, AJobThatIsFoundStaysThroughAPowerLoss) {
   }
 }
 
+// A deposed coordinator gives what it has staged its name while its successor sweeps.
+TEST_F(JobRegistryTest, WhatIsSweptNeverBecomesHalfAJob) {
+  auto stage = [](JobRegistry* by) -> Co<Status> {
+    StatusOr<std::string> staged = co_await by->Stage(kJob, "ab12", "library bytes");
+    co_return staged.status();
+  };
+  for (int64_t stop = 0; stop < 12; ++stop) {
+    SCOPED_TRACE(stop);
+    files_ = std::make_unique<MemoryFileSystem>(executor_);
+    files_->PutDirectory("/c");
+    JobRegistry registry(*files_, "/c", random_);
+    ASSERT_TRUE(Run(stage(&registry))->ok());
+    const std::string staged = "/c/" + files_->disk()->Names("/c")[0];
+    files_->PutFile(staged + "/job.pb", EncodeJobRecord(MakeJob().record));
+    int64_t seen = 0;
+    files_->set_before([&](std::string_view, const std::string&) {
+      if (seen++ == stop) (void)files_->disk()->Rename(staged, Concat("/c/", kJob));
+      return Status();
+    });
+    ASSERT_TRUE(Run(registry.Load())->ok());
+    if (!files_->Exists(Concat("/c/", kJob))) continue;
+    EXPECT_TRUE(files_->Exists(Concat("/c/", kJob, "/job.pb")));
+    EXPECT_TRUE(files_->Exists(Concat("/c/", kJob, "/lib/ab12.so")));
+  }
+}
+
 TEST_F(JobRegistryTest, LoadSweepsOnlyItsOwnLeftovers) {
   ASSERT_TRUE(Run(Add())->ok());
   files_->PutFile(Concat("/c/.new-", kJob, "-12345678/lib/x.so"), "left");
