@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <ostream>
 
@@ -27,16 +28,16 @@ class Restore : public ::testing::Test {
 
   // Two checkpoints have completed, the third is open.
   void StartWithThirdOpen() {
-    ASSERT_TRUE(scenario_.StartUntilCompleted(2));
+    ASSERT_TRUE(scenario_->StartUntilCompleted(2));
     ASSERT_TRUE(
-        scenario_.sim().Until([&] { return scenario_.Calls("Trigger", CheckpointId(3)) > 0; }));
+        scenario_->sim().Until([&] { return scenario_->Calls("Trigger", CheckpointId(3)) > 0; }));
   }
 
   // The next process that arrives at the point dies, and a new one takes its place at once. Until
   // the next generation has begun.
   void DieNextAt(std::string_view point) {
-    Simulation& sim = scenario_.sim();
-    const size_t started = scenario_.Started().size();
+    Simulation& sim = scenario_->sim();
+    const size_t started = scenario_->Started().size();
     std::string dead;
     sim.set_kill_point_hook([&](Process& process, std::string_view name) {
       if (name != point || !dead.empty()) return;
@@ -46,12 +47,12 @@ class Restore : public ::testing::Test {
     ASSERT_TRUE(sim.Until([&] { return !dead.empty(); })) << point << ": never there";
     sim.set_kill_point_hook(nullptr);
     sim.StartMachine(dead);
-    ASSERT_TRUE(sim.Until([&] { return scenario_.Started().size() > started; }));
+    ASSERT_TRUE(sim.Until([&] { return scenario_->Started().size() > started; }));
   }
 
   // The next call of that method to that worker meets this fate.
   void FateOfNext(std::string_view method, Network::Fate fate) {
-    scenario_.set_fate([this, method, fate, done = false](const Network::Message& message) mutable {
+    scenario_->set_fate([this, method, fate, done = false](const Network::Message& message) mutable {
       if (done || message.method != method) return Network::Fate();
       done = true;
       return fate;
@@ -59,13 +60,13 @@ class Restore : public ::testing::Test {
   }
 
   void ExpectEnd() {
-    scenario_.sim().Finish();
-    EXPECT_EQ(scenario_.sim().violation(), "");
-    EXPECT_EQ(scenario_.VisibleIds(), scenario_.AllIds());
-    EXPECT_EQ(scenario_.PendingFiles(), std::vector<std::string>());
+    scenario_->sim().Finish();
+    EXPECT_EQ(scenario_->sim().violation(), "");
+    EXPECT_EQ(scenario_->VisibleIds(), scenario_->AllIds());
+    EXPECT_EQ(scenario_->PendingFiles(), std::vector<std::string>());
   }
 
-  Scenario scenario_{Options()};
+  std::unique_ptr<Scenario> scenario_ = std::make_unique<Scenario>(Options());
 };
 
 // Given: a worker died and checkpoint 2 is being restored. When: a task dies while it reads its
@@ -73,60 +74,60 @@ class Restore : public ::testing::Test {
 // before is as it was.
 TEST_F(Restore, TwiceByDeathsOfWorkers) {
   StartWithThirdOpen();
-  const std::map<std::string, std::string> visible = scenario_.VisibleFiles();
+  const std::map<std::string, std::string> visible = scenario_->VisibleFiles();
   DieNextAt("snapshot.while_writing");
   DieNextAt("task.while_restoring");
   DieNextAt("task.while_restoring");
-  ASSERT_TRUE(scenario_.WaitForRunningAbove(Generation(3)));
-  EXPECT_EQ(scenario_.Started(), (StartedList{{1, 0}, {2, 2}, {3, 2}, {4, 2}}));
-  EXPECT_EQ(scenario_.VisibleFiles(), visible);
-  EXPECT_GE(scenario_.sim().probes().count(Probe::kRestored), 3);
+  ASSERT_TRUE(scenario_->WaitForRunningAbove(Generation(3)));
+  EXPECT_EQ(scenario_->Started(), (StartedList{{1, 0}, {2, 2}, {3, 2}, {4, 2}}));
+  EXPECT_EQ(scenario_->VisibleFiles(), visible);
+  EXPECT_GE(scenario_->sim().probes().count(Probe::kRestored), 3);
   ExpectEnd();
-  EXPECT_TRUE(IsSubset(visible, scenario_.VisibleFiles()));
+  EXPECT_TRUE(IsSubset(visible, scenario_->VisibleFiles()));
 }
 
 // When: two coordinators in turn die just before they start the tasks. Then: the third does all of
 // it again.
 TEST_F(Restore, TwiceByDeathsOfCoordinators) {
   StartWithThirdOpen();
-  const std::map<std::string, std::string> visible = scenario_.VisibleFiles();
+  const std::map<std::string, std::string> visible = scenario_->VisibleFiles();
   DieNextAt("snapshot.while_writing");
   DieNextAt("coordinator.during_restore");
   DieNextAt("coordinator.during_restore");
-  ASSERT_TRUE(scenario_.WaitForRunningAbove(Generation(3)));
-  EXPECT_EQ(scenario_.Started(), (StartedList{{1, 0}, {2, 2}, {3, 2}, {4, 2}}));
-  EXPECT_EQ(scenario_.VisibleFiles(), visible);
+  ASSERT_TRUE(scenario_->WaitForRunningAbove(Generation(3)));
+  EXPECT_EQ(scenario_->Started(), (StartedList{{1, 0}, {2, 2}, {3, 2}, {4, 2}}));
+  EXPECT_EQ(scenario_->VisibleFiles(), visible);
   ExpectEnd();
-  EXPECT_TRUE(IsSubset(visible, scenario_.VisibleFiles()));
+  EXPECT_TRUE(IsSubset(visible, scenario_->VisibleFiles()));
 }
 
 // When: it runs again, rows flow, and everything dies before its first checkpoint has completed.
 // Then: the same checkpoint is restored once more; the rows in between come out once.
 TEST_F(Restore, TwiceWithRowsInBetween) {
   StartWithThirdOpen();
-  Simulation& sim = scenario_.sim();
-  const std::map<std::string, std::string> visible = scenario_.VisibleFiles();
+  Simulation& sim = scenario_->sim();
+  const std::map<std::string, std::string> visible = scenario_->VisibleFiles();
   sim.Kill("worker-1");
   sim.StartMachine("worker-1");
-  ASSERT_TRUE(scenario_.WaitForRunningAbove(Generation(1)));
+  ASSERT_TRUE(scenario_->WaitForRunningAbove(Generation(1)));
   // Its first checkpoint is 4: at the last ack of that.
   bool dead = false;
   sim.set_kill_point_hook([&](Process&, std::string_view name) {
     if (dead || name != "coordinator.before_manifest") return;
     dead = true;
-    EXPECT_FALSE(scenario_.PendingFiles().empty());
-    scenario_.KillAll();
+    EXPECT_FALSE(scenario_->PendingFiles().empty());
+    scenario_->KillAll();
   });
   ASSERT_TRUE(sim.Until([&] { return dead; }));
   sim.set_kill_point_hook(nullptr);
-  EXPECT_EQ(scenario_.Calls("Trigger", CheckpointId(4)), 2);
-  scenario_.StartAll();
-  ASSERT_TRUE(scenario_.WaitForRunningAbove(Generation(2)));
-  EXPECT_EQ(scenario_.Started(), (StartedList{{1, 0}, {2, 2}, {3, 2}}));
-  EXPECT_EQ(scenario_.VisibleFiles(), visible);
+  EXPECT_EQ(scenario_->Calls("Trigger", CheckpointId(4)), 2);
+  scenario_->StartAll();
+  ASSERT_TRUE(scenario_->WaitForRunningAbove(Generation(2)));
+  EXPECT_EQ(scenario_->Started(), (StartedList{{1, 0}, {2, 2}, {3, 2}}));
+  EXPECT_EQ(scenario_->VisibleFiles(), visible);
   ExpectEnd();
-  EXPECT_FALSE(scenario_.IsCompleted(CheckpointId(3)));
-  EXPECT_FALSE(scenario_.IsCompleted(CheckpointId(4)));
+  EXPECT_FALSE(scenario_->IsCompleted(CheckpointId(3)));
+  EXPECT_FALSE(scenario_->IsCompleted(CheckpointId(4)));
 }
 
 struct SettlePoint {
@@ -142,7 +143,7 @@ class KillInSettle : public Restore, public ::testing::WithParamInterface<Settle
 // begins once more; all files of 3 are there, each once, before anything starts.
 TEST_P(KillInSettle, WorkerTwice) {
   StartWithThirdOpen();
-  Simulation& sim = scenario_.sim();
+  Simulation& sim = scenario_->sim();
   bool dead = false;
   sim.set_kill_point_hook([&](Process&, std::string_view name) {
     if (name != "sink.before_rename" || dead) return;
@@ -152,18 +153,18 @@ TEST_P(KillInSettle, WorkerTwice) {
   });
   ASSERT_TRUE(sim.Until([&] { return dead; }));
   sim.set_kill_point_hook(nullptr);
-  ASSERT_TRUE(scenario_.IsCompleted(CheckpointId(3)));
-  EXPECT_EQ(scenario_.HighestVisible(), CheckpointId(2));
-  EXPECT_GT(scenario_.PendingFiles().size(), 2u) << "parts are small";
+  ASSERT_TRUE(scenario_->IsCompleted(CheckpointId(3)));
+  EXPECT_EQ(scenario_->HighestVisible(), CheckpointId(2));
+  EXPECT_GT(scenario_->PendingFiles().size(), 2u) << "parts are small";
   sim.StartMachine("worker-0");
   sim.StartMachine("worker-1");
   DieNextAt(GetParam().point);
   DieNextAt(GetParam().point);
-  ASSERT_TRUE(sim.Until([&] { return scenario_.Calls("StartTasks", CheckpointId(3)) > 0; }));
-  EXPECT_EQ(scenario_.Calls("Settle"), 3);
-  EXPECT_EQ(scenario_.LastStarted().second, 3u);
-  EXPECT_EQ(scenario_.HighestVisible(), CheckpointId(3));
-  EXPECT_EQ(scenario_.PendingFiles(), std::vector<std::string>());
+  ASSERT_TRUE(sim.Until([&] { return scenario_->Calls("StartTasks", CheckpointId(3)) > 0; }));
+  EXPECT_EQ(scenario_->Calls("Settle"), 3);
+  EXPECT_EQ(scenario_->LastStarted().second, 3u);
+  EXPECT_EQ(scenario_->HighestVisible(), CheckpointId(3));
+  EXPECT_EQ(scenario_->PendingFiles(), std::vector<std::string>());
   ExpectEnd();
 }
 
@@ -173,21 +174,70 @@ INSTANTIATE_TEST_SUITE_P(Point, KillInSettle,
                                            SettlePoint{"before_sync", "sink.before_sync"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
+class PauseInSettle : public KillInSettle {};
+
+// Given: the same, with a worker to spare. When: the worker that settles is paused at the point for
+// so long that another one does it, and goes on while the next generation writes its rows. Then: it
+// finds all done, and takes nothing away.
+TEST_P(PauseInSettle, AnotherWorkerSettles) {
+  ScenarioOptions options = Options();
+  options.workers = 3;
+  scenario_.reset();
+  scenario_ = std::make_unique<Scenario>(options);
+  StartWithThirdOpen();
+  Simulation& sim = scenario_->sim();
+  std::string paused;
+  bool dead = false;
+  sim.set_kill_point_hook([&](Process& process, std::string_view name) {
+    if (!dead && name == "sink.before_rename") {
+      dead = true;
+      for (const char* worker : {"worker-0", "worker-1", "worker-2"}) sim.Kill(worker);
+    } else if (paused.empty() && dead && name == GetParam().point) {
+      paused = process.name();
+      sim.Pause(paused);
+    }
+  });
+  ASSERT_TRUE(sim.Until([&] { return dead; }));
+  ASSERT_TRUE(scenario_->IsCompleted(CheckpointId(3)));
+  for (const char* worker : {"worker-0", "worker-1", "worker-2"}) sim.StartMachine(worker);
+  ASSERT_TRUE(sim.Until([&] { return !paused.empty(); }));
+  ASSERT_TRUE(scenario_->WaitForCompletedAbove(CheckpointId(4)));
+  const StartedList started = scenario_->Started();
+  EXPECT_EQ(started.back().second, 3u);
+  const std::map<std::string, std::string> visible = scenario_->VisibleFiles();
+  const int64_t of_three =
+      std::count_if(visible.begin(), visible.end(), [](const auto& file) {
+        return Scenario::CheckpointOf(file.first) == CheckpointId(3);
+      });
+  EXPECT_GT(of_three, 2) << "parts are small";
+  sim.Continue(paused);
+  sim.RunFor(1'000'000);
+  EXPECT_EQ(scenario_->Started(), started);
+  EXPECT_TRUE(IsSubset(visible, scenario_->VisibleFiles()));
+  ExpectEnd();
+}
+
+INSTANTIATE_TEST_SUITE_P(Point, PauseInSettle,
+                         ::testing::Values(SettlePoint{"before_rename", "sink.before_rename"},
+                                           SettlePoint{"between_renames", "sink.between_renames"},
+                                           SettlePoint{"before_sync", "sink.before_sync"}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
 // Given: the same. When: the coordinator dies with the settling under way, which its worker goes on
 // with. Then: the next one settles again and starts from 3.
 TEST_F(Restore, CoordinatorDiesInSettle) {
   StartWithThirdOpen();
-  Simulation& sim = scenario_.sim();
+  Simulation& sim = scenario_->sim();
   DieNextAt("sink.before_rename");
   const std::string first = sim.leader_name();
-  ASSERT_TRUE(sim.Until([&] { return scenario_.Calls("Settle") == 1; }));
+  ASSERT_TRUE(sim.Until([&] { return scenario_->Calls("Settle") == 1; }));
   sim.Kill(first);
   sim.StartMachine(first);
-  ASSERT_TRUE(sim.Until([&] { return scenario_.Calls("StartTasks", CheckpointId(3)) > 0; }));
-  EXPECT_EQ(scenario_.Started(), (StartedList{{1, 0}, {2, 3}, {3, 3}}));
-  EXPECT_GE(scenario_.Calls("Settle"), 2);
-  EXPECT_EQ(scenario_.HighestVisible(), CheckpointId(3));
-  EXPECT_EQ(scenario_.PendingFiles(), std::vector<std::string>());
+  ASSERT_TRUE(sim.Until([&] { return scenario_->Calls("StartTasks", CheckpointId(3)) > 0; }));
+  EXPECT_EQ(scenario_->Started(), (StartedList{{1, 0}, {2, 3}, {3, 3}}));
+  EXPECT_GE(scenario_->Calls("Settle"), 2);
+  EXPECT_EQ(scenario_->HighestVisible(), CheckpointId(3));
+  EXPECT_EQ(scenario_->PendingFiles(), std::vector<std::string>());
   ExpectEnd();
 }
 
@@ -195,15 +245,15 @@ TEST_F(Restore, CoordinatorDiesInSettle) {
 // finds all done, and the job goes on.
 TEST_F(Restore, SettleAnswerIsLost) {
   StartWithThirdOpen();
-  Simulation& sim = scenario_.sim();
+  Simulation& sim = scenario_->sim();
   DieNextAt("sink.before_rename");
   Network::Fate lost;
   lost.lose_reply = true;
   FateOfNext("Settle", lost);
-  ASSERT_TRUE(sim.Until([&] { return scenario_.Calls("StartTasks", CheckpointId(3)) > 0; }));
-  EXPECT_EQ(scenario_.Calls("Settle"), 2);
-  EXPECT_EQ(scenario_.Started(), (StartedList{{1, 0}, {2, 3}}));
-  EXPECT_EQ(scenario_.HighestVisible(), CheckpointId(3));
+  ASSERT_TRUE(sim.Until([&] { return scenario_->Calls("StartTasks", CheckpointId(3)) > 0; }));
+  EXPECT_EQ(scenario_->Calls("Settle"), 2);
+  EXPECT_EQ(scenario_->Started(), (StartedList{{1, 0}, {2, 3}}));
+  EXPECT_EQ(scenario_->HighestVisible(), CheckpointId(3));
   ExpectEnd();
 }
 
@@ -215,10 +265,10 @@ TEST_F(Restore, SettleArrivesAgainLater) {
   Network::Fate twice;
   twice.repeat_after_us = 400'000;
   FateOfNext("Settle", twice);
-  ASSERT_TRUE(scenario_.WaitForRunningAbove(Generation(1)));
-  EXPECT_EQ(scenario_.Calls("Settle"), 1);
-  ASSERT_TRUE(scenario_.WaitForCompletedAbove(CheckpointId(6)));
-  EXPECT_EQ(scenario_.Started(), (StartedList{{1, 0}, {2, 3}})) << "nothing was missing";
+  ASSERT_TRUE(scenario_->WaitForRunningAbove(Generation(1)));
+  EXPECT_EQ(scenario_->Calls("Settle"), 1);
+  ASSERT_TRUE(scenario_->WaitForCompletedAbove(CheckpointId(6)));
+  EXPECT_EQ(scenario_->Started(), (StartedList{{1, 0}, {2, 3}})) << "nothing was missing";
   ExpectEnd();
 }
 
