@@ -30,13 +30,15 @@ JobMaster::JobMaster(CoordinatorEnvironment& environment, StoredJob job, JobOffi
       checked_(job.checked),
       directory_(office_.registry.JobDirectory(record_.id)),
       options_(OptionsOf(record_.graph, &unusable_)),
-      driver_(environment, directory_, Concat(office_.number, "-", environment.random.HexName(16)),
-              [this](const std::string& trouble) {
-                if (!trouble.empty() && trouble != trouble_.text()) {
-                  log::Warning(Tag(), " waits: ", trouble);
-                }
-                trouble_ = trouble;
-              }),
+      driver_(
+          environment, directory_, Concat(office_.number, "-", environment.random.HexName(16)),
+          [this](const std::string& trouble) {
+            if (!trouble.empty() && trouble != trouble_.text()) {
+              log::Warning(Tag(), " waits: ", trouble);
+            }
+            trouble_ = trouble;
+          },
+          [this] { return office_.leadership.Confirm(); }),
       backoff_(options_),
       waiting_for_(environment.clock),
       trouble_(environment.clock) {

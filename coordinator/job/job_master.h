@@ -53,7 +53,7 @@ struct JobOffice {
   CoordinatorNumber number;  // of the leading coordinator
   WorkerRegistry& workers;
   JobRegistry& registry;
-  const Leadership& leadership;
+  Leadership& leadership;
   // The job master has stopped for good without ending the job: deposed (kStale), or it can no
   // longer vouch for the completion log. Called as mail.
   std::function<void(const Status&)> halted;

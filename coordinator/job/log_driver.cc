@@ -58,10 +58,12 @@ Co<StatusOr<std::optional<LogEntry>>> ReadEntry(FileSystem& files, std::string p
 }  // namespace
 
 LogDriver::LogDriver(CoordinatorEnvironment& environment, std::string job_directory,
-                     std::string owner, std::function<void(const std::string&)> trouble)
+                     std::string owner, std::function<void(const std::string&)> trouble,
+                     std::function<Co<Status>()> confirm)
     : environment_(environment),
       directory_(JoinPath(job_directory, "log")),
       trouble_(std::move(trouble)),
+      confirm_(std::move(confirm)),
       log_(std::make_unique<CompletionLog>(std::move(owner), environment.clock.WallMicros())) {}
 
 std::string LogDriver::TermPath(Term term) const {
@@ -182,6 +184,11 @@ Co<Status> LogDriver::ListTerm(Term term) {
 
 Co<Status> LogDriver::Claim(LogAction action) {
   FileSystem& files = environment_.files;
+  if (action.entry.kind == LogEntry::Kind::kSealed) {
+    // A coordinator that was paused on its way into office does not know yet that it is too late.
+    Status confirmed = co_await confirm_();
+    if (!confirmed.ok()) co_return confirmed;
+  }
   bool completes = action.entry.kind == LogEntry::Kind::kCompleted;
   std::string path = EntryPath(action.term, action.number);
   // Each attempt has a temporary file of its own: one whose sync failed is never linked.

@@ -23,8 +23,10 @@ namespace weir {
 // leader removes it.
 class LogDriver {
  public:
+  // `confirm` is asked before each seal, for a seal deposes whoever leads: an error is waited out,
+  // until the lead is found to be lost.
   LogDriver(CoordinatorEnvironment& environment, std::string job_directory, std::string owner,
-            std::function<void(const std::string&)> trouble);
+            std::function<void(const std::string&)> trouble, std::function<Co<Status>()> confirm);
 
   CompletionLog& log() { return *log_; }
   const CompletionLog& log() const { return *log_; }
@@ -55,6 +57,7 @@ class LogDriver {
   CoordinatorEnvironment& environment_;
   const std::string directory_;  // <job>/log
   std::function<void(const std::string&)> trouble_;
+  std::function<Co<Status>()> confirm_;
   std::unique_ptr<CompletionLog> log_;
   Generation required_;
   std::string evidence_;
