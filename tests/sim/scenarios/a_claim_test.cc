@@ -112,19 +112,19 @@ TEST_P(AnswerLost, ClaimsAgain) {
   ASSERT_TRUE(sim.Until([&] { return scenario_.Calls("Trigger", CheckpointId(3)) > 0; }));
   const std::string entry = sim.job_directory() + "/log/000001/0000000004";
   int asked = 0;
-  sim.storage().set_before([&](const Process&, std::string_view operation, const std::string&,
-                               const std::string& to) {
-    if (operation != "link" || to != entry) return weir::Status();
-    return ++asked == 1 || asked > GetParam() ? weir::Status()
-                                              : UnavailableError("the storage does not answer");
-  });
+  sim.storage().set_before(
+      [&](const Process&, std::string_view operation, const std::string&, const std::string& to) {
+        if (operation != "link" || to != entry) return weir::Status();
+        return ++asked == 1 || asked > GetParam() ? weir::Status()
+                                                  : UnavailableError("the storage does not answer");
+      });
   int linked = 0;
-  sim.storage().set_after([&](const Process&, std::string_view operation, const std::string&,
-                              const std::string& to) {
-    if (operation != "link" || to != entry) return weir::Status();
-    ++linked;
-    return UnavailableError("the answer is lost");
-  });
+  sim.storage().set_after(
+      [&](const Process&, std::string_view operation, const std::string&, const std::string& to) {
+        if (operation != "link" || to != entry) return weir::Status();
+        ++linked;
+        return UnavailableError("the answer is lost");
+      });
   ASSERT_TRUE(scenario_.WaitForCompletedAbove(CheckpointId(3)));
   EXPECT_EQ(asked, GetParam() + 1) << "so many answers were lost, the last one came";
   EXPECT_EQ(linked, 1);

@@ -1,7 +1,7 @@
-// The crash table of docs/checkpoint_protocol.md, a test for each row: the process that a kill point
-// belongs to dies at it, in the middle of the rows and with a checkpoint open; then everything dies
-// there and what was not synced is lost. What lies on disk at that moment, and from which checkpoint
-// the job goes on, must be what the table says.
+// The crash table of docs/checkpoint_protocol.md, a test for each row: the process that a kill
+// point belongs to dies at it, in the middle of the rows and with a checkpoint open; then
+// everything dies there and what was not synced is lost. What lies on disk at that moment, and from
+// which checkpoint the job goes on, must be what the table says.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 
 struct Row {
   const char* point;
-  const char* who;        // dies: "worker", "coordinator"
-  bool counts;            // n has completed when it is reached
+  const char* who;          // dies: "worker", "coordinator"
+  bool counts;              // n has completed when it is reached
   bool in_restore = false;  // reached only while a generation starts
 };
 
@@ -44,9 +44,9 @@ constexpr Row kRows[] = {
 // What is there at the moment of death.
 struct Moment {
   std::string process;
-  Generation generation;  // that runs, or starts
-  CheckpointId open;      // n
-  CheckpointId newest;    // newest completed
+  Generation generation;   // that runs, or starts
+  CheckpointId open;       // n
+  CheckpointId newest;     // newest completed
   size_t state_files = 0;  // of n
   bool manifest = false;   // of n
   std::vector<std::string> pending;
@@ -124,7 +124,8 @@ class CrashTable : public ::testing::TestWithParam<Row> {
     if (point != "sink.before_sync") {
       EXPECT_FALSE(moment_->pending.empty()) << "rows flow";
     }
-    EXPECT_EQ(moment_->newest, row.counts ? moment_->open : CheckpointId(moment_->open.value() - 1));
+    EXPECT_EQ(moment_->newest,
+              row.counts ? moment_->open : CheckpointId(moment_->open.value() - 1));
     if (point == "coordinator.before_manifest") {
       // Two positions, two keyed states.
       EXPECT_EQ(moment_->state_files, 4u);
@@ -133,10 +134,9 @@ class CrashTable : public ::testing::TestWithParam<Row> {
       EXPECT_GE(moment_->state_files, 1u);
     }
     EXPECT_EQ(moment_->manifest, row.counts || point == "coordinator.after_manifest");
-    const int64_t published =
-        std::count_if(moment_->visible.begin(), moment_->visible.end(), [this](const auto& file) {
-          return Scenario::CheckpointOf(file.first) == moment_->open;
-        });
+    const int64_t published = std::count_if(
+        moment_->visible.begin(), moment_->visible.end(),
+        [this](const auto& file) { return Scenario::CheckpointOf(file.first) == moment_->open; });
     if (point == "sink.between_renames" || point == "sink.before_sync") {
       EXPECT_GE(published, 1);
     } else if (point != "sink.before_rename") {

@@ -76,11 +76,11 @@ TEST_F(OneGeneration, StartIsRepeatedAfterATaskFailed) {
   ASSERT_TRUE(scenario_.WaitForRunningAbove(Generation(1)));
   EXPECT_EQ(scenario_.Started(), (StartedList{{1, 0}, {2, 2}}));
   std::vector<std::string> made;
-  sim.storage().set_after([&](const Process&, std::string_view operation, const std::string& path,
-                              const std::string&) {
-    if (operation == "create" && path.find("-g1-") != std::string::npos) made.push_back(path);
-    return weir::Status();
-  });
+  sim.storage().set_after(
+      [&](const Process&, std::string_view operation, const std::string& path, const std::string&) {
+        if (operation == "create" && path.find("-g1-") != std::string::npos) made.push_back(path);
+        return weir::Status();
+      });
   for (const char* worker : {"worker-0", "worker-1"}) {
     const weir::Status stale = AskToStart(worker, Generation(1));
     EXPECT_EQ(stale.code(), StatusCode::kStale) << stale.message();
@@ -120,8 +120,8 @@ TEST_P(StartsTwice, AsIfOnce) {
 INSTANTIATE_TEST_SUITE_P(LaterMs, StartsTwice, ::testing::Values(0, 1, 600, 605, 610, 650, 1500));
 
 // Given: a worker has died, the other one has ended generation 1, and generation 2 waits for slots.
-// When: the start of generation 1 arrives there once more. Then: it is answered as ended; no task of
-// it is started, although nothing of the job runs there.
+// When: the start of generation 1 arrives there once more. Then: it is answered as ended; no task
+// of it is started, although nothing of the job runs there.
 TEST_F(OneGeneration, StartIsRepeatedWhileTheNextWaits) {
   Simulation& sim = scenario_.sim();
   int64_t repeated_us = 0;
@@ -190,7 +190,8 @@ TEST_P(ChannelBreaks, TheGenerationEnds) {
   ASSERT_TRUE(scenario_.WaitForCompletedAbove(CheckpointId(3)));
   for (const Simulation::Entry& entry : sim.entries()) {
     if (entry.entry.kind == LogEntry::Kind::kCompleted) {
-      EXPECT_EQ(entry.entry.generation, Generation(entry.entry.checkpoint > CheckpointId(3) ? 2 : 1));
+      EXPECT_EQ(entry.entry.generation,
+                Generation(entry.entry.checkpoint > CheckpointId(3) ? 2 : 1));
     }
   }
   ExpectEnd();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "common/base/concat.h"
 #include "tests/sim/scenarios/scenario.h"
@@ -46,8 +47,8 @@ class Leftovers : public ::testing::Test {
     return Concat("/out/out/.weir-", job, "-g", generation, "-0-", number, "-", uid, ".pending");
   }
 
-  // A copy of the newest checkpoint under another identity, with all files that it names, in which the sink
-  // lists one more file: `pending`, with a row that never was.
+  // A copy of the newest checkpoint under another identity, with all files that it names, in which
+  // the sink lists one more file: `pending`, with a row that never was.
   void PlantCheckpoint(CheckpointId checkpoint, Generation generation, const std::string& pending) {
     const std::string from = InJob(newest_);
     const std::string name = CheckpointDirectoryName(checkpoint, generation);
@@ -109,8 +110,8 @@ TEST_F(Leftovers, CompleteCheckpointWithoutEntry) {
 }
 
 // Given: the job has gone on from 2 and died again, with checkpoint 3 of generation 2. When: the
-// same number lies there of generation 1, as of a leader that was deposed. Then: the log tells which
-// of them counts, and the other is removed.
+// same number lies there of generation 1, as of a leader that was deposed. Then: the log tells
+// which of them counts, and the other is removed.
 TEST_F(Leftovers, SameNumberOfAnotherGeneration) {
   StartAgain();
   ASSERT_TRUE(scenario_.WaitForCompleted(3));
@@ -134,24 +135,40 @@ TEST_F(Leftovers, SameNumberOfAnotherGeneration) {
   EXPECT_EQ(scenario_.VisibleIds(), scenario_.AllIds());
 }
 
-// When: it is far ahead of all, of a generation that is still to come. Then: it is let be, for its
-// time is not known; it is not restored now nor when that generation comes, and all numbers are
-// above it.
+// When: it is of a generation that the log does not know. Then: the log has lost entries, so that
+// nobody knows what counts: the job has failed for this leader and nothing is touched; for the next
+// one, when somebody has cleared that away, it goes on.
 TEST_F(Leftovers, CheckpointOfAGenerationToCome) {
-  const std::string pending = Pending(scenario_.sim().job().value(), 1, 99, "out");
-  PlantCheckpoint(CheckpointId(50), Generation(3), pending);
-  StartAgain();
-  EXPECT_FALSE(disk().Exists(pending));
-  ASSERT_TRUE(scenario_.WaitForCompleted(3));
-  EXPECT_EQ(scenario_.Completed(), (std::vector<uint64_t>{1, 2, 51}));
   Simulation& sim = scenario_.sim();
-  sim.Kill("worker-0");
-  sim.StartMachine("worker-0");
-  ASSERT_TRUE(scenario_.WaitForRunningAbove(Generation(2)));
-  EXPECT_GE(scenario_.LastStarted().second, 51u);
-  sim.Finish();
-  EXPECT_EQ(sim.violation(), "");
-  EXPECT_EQ(scenario_.VisibleIds(), scenario_.AllIds());
+  const std::string pending = Pending(sim.job().value(), 1, 99, "out");
+  PlantCheckpoint(CheckpointId(50), Generation(3), pending);
+  scenario_.StartAll();
+  sim.RunFor(10'000'000);
+  EXPECT_EQ(scenario_.Started(), (StartedList{{1, 0}}));
+  EXPECT_EQ(scenario_.Calls("StartTasks"), 2) << "of generation 1";
+  EXPECT_EQ(scenario_.CheckpointDirectories(), (std::vector<std::string>{"chk-2.1", "chk-50.3"}));
+  EXPECT_TRUE(disk().Exists(pending));
+  EXPECT_EQ(scenario_.VisibleFiles(), visible_);
+  std::optional<JobStatus> status = sim.Status();
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(status->state, JobState::kFailed);
+  ASSERT_TRUE(status->failure.has_value());
+  EXPECT_EQ(status->failure->message,
+            Concat("completion log ", InJob("log"),
+                   " has lost entries: its last generation is 1, but there is ", InJob("chk-50.3"),
+                   " of generation 3"));
+
+  const std::string leader = sim.leader_name();
+  sim.Kill(leader);
+  for (const std::string& name : scenario_.CheckpointFiles(CheckpointId(50), Generation(3))) {
+    EXPECT_TRUE(disk().Remove(InJob("chk-50.3/" + name)).ok());
+  }
+  EXPECT_TRUE(disk().RemoveDirectory(InJob("chk-50.3")).ok());
+  sim.StartMachine(leader);
+  ASSERT_TRUE(scenario_.WaitForRunningAbove(Generation(1)));
+  EXPECT_EQ(scenario_.Started(), (StartedList{{1, 0}, {2, 2}}));
+  EXPECT_FALSE(disk().Exists(pending));
+  ExpectEnd();
 }
 
 // When: directories of older generations hold anything at all. Then: they are removed, and names
@@ -170,8 +187,8 @@ TEST_F(Leftovers, HalfCheckpoints) {
   ExpectEnd();
 }
 
-// When: a file lies in the directory of the checkpoint that counts, which does not name it. Then: it
-// goes with that checkpoint.
+// When: a file lies in the directory of the checkpoint that counts, which does not name it. Then:
+// it goes with that checkpoint.
 TEST_F(Leftovers, UnnamedFileInACompletedCheckpoint) {
   disk().PutFile(InJob("chk-2.1/in-0-0-0123abcd-positions"), "of nobody");
   StartAgain();
@@ -198,8 +215,8 @@ TEST_F(Leftovers, PendingRows) {
   ExpectEnd();
 }
 
-// When: an entry was written and never linked, and a file of no number lies beside it. Then: neither
-// counts.
+// When: an entry was written and never linked, and a file of no number lies beside it. Then:
+// neither counts.
 TEST_F(Leftovers, EntryThatWasNeverLinked) {
   PlantCheckpoint(CheckpointId(3), Generation(1),
                   Pending(scenario_.sim().job().value(), 1, 99, "out"));

@@ -1,5 +1,5 @@
-// The same checkpoint is restored twice, with deaths in between and while its output is settled; and
-// a first checkpoint that never completes.
+// The same checkpoint is restored twice, with deaths in between and while its output is settled;
+// and a first checkpoint that never completes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,11 +52,12 @@ class Restore : public ::testing::Test {
 
   // The next call of that method to that worker meets this fate.
   void FateOfNext(std::string_view method, Network::Fate fate) {
-    scenario_->set_fate([this, method, fate, done = false](const Network::Message& message) mutable {
-      if (done || message.method != method) return Network::Fate();
-      done = true;
-      return fate;
-    });
+    scenario_->set_fate(
+        [this, method, fate, done = false](const Network::Message& message) mutable {
+          if (done || message.method != method) return Network::Fate();
+          done = true;
+          return fate;
+        });
   }
 
   void ExpectEnd() {
@@ -205,10 +206,9 @@ TEST_P(PauseInSettle, AnotherWorkerSettles) {
   const StartedList started = scenario_->Started();
   EXPECT_EQ(started.back().second, 3u);
   const std::map<std::string, std::string> visible = scenario_->VisibleFiles();
-  const int64_t of_three =
-      std::count_if(visible.begin(), visible.end(), [](const auto& file) {
-        return Scenario::CheckpointOf(file.first) == CheckpointId(3);
-      });
+  const int64_t of_three = std::count_if(visible.begin(), visible.end(), [](const auto& file) {
+    return Scenario::CheckpointOf(file.first) == CheckpointId(3);
+  });
   EXPECT_GT(of_three, 2) << "parts are small";
   sim.Continue(paused);
   sim.RunFor(1'000'000);
@@ -304,9 +304,9 @@ TEST_P(FirstCheckpoint, AckedByOneOfThree) {
   std::vector<CheckpointSummary> checkpoints = sim.Checkpoints();
   ASSERT_EQ(checkpoints.size(), 1u);
   EXPECT_EQ(checkpoints[0].state, "in_progress");
-  const int64_t acked = std::count_if(
-      checkpoints[0].subtasks.begin(), checkpoints[0].subtasks.end(),
-      [](const SnapshotMetrics& metrics) { return metrics.ack_wall_us > 0; });
+  const int64_t acked =
+      std::count_if(checkpoints[0].subtasks.begin(), checkpoints[0].subtasks.end(),
+                    [](const SnapshotMetrics& metrics) { return metrics.ack_wall_us > 0; });
   EXPECT_GE(acked, 1);
   EXPECT_LT(acked, 5) << "source, two aggregates, two sinks";
   EXPECT_EQ(scenario_.CheckpointDirectories(), std::vector<std::string>{"chk-1.1"});

@@ -19,10 +19,10 @@ namespace weir::sim {
 // is still to come.
 struct Step {
   const char* name;
-  bool counts;            // its checkpoint, if it is paused here and replaced
+  bool counts;             // its checkpoint, if it is paused here and replaced
   const char* kill_point;  // or
-  const char* operation;  // on …
-  const char* place;      // "manifest", "checkpoint", "temporary", "entry", "term"
+  const char* operation;   // on …
+  const char* place;       // "manifest", "checkpoint", "temporary", "entry", "term"
 };
 
 inline void PrintTo(const Step& step, std::ostream* out) { *out << step.name; }
@@ -137,14 +137,14 @@ class Takeover : public ::testing::Test {
     EXPECT_EQ(scenario_.HighestVisible(), CheckpointId(from));
   }
 
-  // It goes on, for longer than it takes to notice, and does nothing that counts: it may finish what
-  // it had begun (dropping older checkpoints and their entries, its temporary file) and tell workers
-  // about its own generation and older ones, which is stale to them or true for ever.
+  // It goes on, for longer than it takes to notice, and does nothing that counts: it may finish
+  // what it had begun (dropping older checkpoints and their entries, its temporary file) and tell
+  // workers about its own generation and older ones, which is stale to them or true for ever.
   void WakeAndExpectNothing(const Paused& paused) {
     Simulation& sim = scenario_.sim();
     const size_t entries = sim.entries().size();
     const size_t calls = scenario_.calls().size();
-    std::string newest;  // directory of the checkpoint that counts
+    std::string newest;                         // directory of the checkpoint that counts
     std::map<std::string, std::string> needed;  // the last entry of each term, by term
     for (const Simulation::Entry& entry : sim.entries()) {
       needed[entry.path.substr(0, entry.path.rfind('/'))] = entry.path;

@@ -1,9 +1,9 @@
 // A coordinator that is paused between the last ack of a checkpoint and the notice of its
 // completion, at every step, while another takes over, and then a third: the checkpoint counts
 // exactly if its entry stood before the term was sealed, and whoever was deposed does nothing more.
-#include <tuple>
-
 #include "tests/sim/scenarios/a_takeover.h"
+
+#include <tuple>
 
 namespace weir::sim {
 namespace {
@@ -132,9 +132,9 @@ class AtTheEnd : public Takeover, public ::testing::WithParamInterface<bool> {
 };
 
 // Given: the final checkpoint has completed and is published, the tasks have ended; the leader is
-// paused before the entry FINISHED stands, or behind it. When: another takes over and the first goes
-// on. Then: the other starts from the final checkpoint, has nothing to read, and finishes; or leaves
-// the job as it is. Either way there is one FINISHED, and the output is what it was.
+// paused before the entry FINISHED stands, or behind it. When: another takes over and the first
+// goes on. Then: the other starts from the final checkpoint, has nothing to read, and finishes; or
+// leaves the job as it is. Either way there is one FINISHED, and the output is what it was.
 TEST_P(AtTheEnd, OneFinishes) {
   const bool linked = GetParam();
   Simulation& sim = scenario_.sim();

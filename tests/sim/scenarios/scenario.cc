@@ -65,12 +65,9 @@ class WorldMaker {
 
   std::string Options() {
     std::map<std::string, std::string> options = {
-        {"max_parallelism", "16"},
-        {"checkpoint.interval", options_.interval},
-        {"checkpoint.retained", "1"},
-        {"restart.backoff_initial", "10ms"},
-        {"restart.backoff_max", "100ms"},
-        {"batch.rows_max", "16"},
+        {"max_parallelism", "16"},        {"checkpoint.interval", options_.interval},
+        {"checkpoint.retained", "1"},     {"restart.backoff_initial", "10ms"},
+        {"restart.backoff_max", "100ms"}, {"batch.rows_max", "16"},
         {"batch.delay_max", "2ms"},
     };
     for (const auto& [name, value] : options_.options) options[name] = value;
@@ -83,9 +80,9 @@ class WorldMaker {
   }
 
   int AddVertex(WorldVertex vertex, std::string_view type, std::string_view config) {
-    vertices_ += Concat(vertices_.empty() ? "" : ",\n    ", "{\"uid\": \"", vertex.uid,
-                        "\", \"type\": \"", type, "\", \"parallelism\": ", vertex.parallelism,
-                        ", \"config\": {", config, "}}");
+    vertices_ +=
+        Concat(vertices_.empty() ? "" : ",\n    ", "{\"uid\": \"", vertex.uid, "\", \"type\": \"",
+               type, "\", \"parallelism\": ", vertex.parallelism, ", \"config\": {", config, "}}");
     world_.vertices.push_back(std::move(vertex));
     return static_cast<int>(world_.vertices.size()) - 1;
   }
@@ -193,7 +190,8 @@ class WorldMaker {
 
 World MakeScenarioWorld(const ScenarioOptions& options) { return WorldMaker(options).Make(); }
 
-Scenario::Scenario(const ScenarioOptions& options) : sim_(std::make_unique<Simulation>(MakeScenarioWorld(options), Tracer())) {
+Scenario::Scenario(const ScenarioOptions& options)
+    : sim_(std::make_unique<Simulation>(MakeScenarioWorld(options), Tracer())) {
   sim_->network().set_hook([this](const Network::Message& message) { return OnCall(message); });
 }
 
@@ -220,7 +218,8 @@ bool Scenario::StartUntilCompleted(int64_t checkpoints) {
 }
 
 bool Scenario::WaitForCompleted(int64_t checkpoints, int64_t us_max) {
-  return sim_->Until([&] { return sim_->Count(LogEntry::Kind::kCompleted) >= checkpoints; }, us_max);
+  return sim_->Until([&] { return sim_->Count(LogEntry::Kind::kCompleted) >= checkpoints; },
+                     us_max);
 }
 
 bool Scenario::WaitForCompletedAbove(CheckpointId checkpoint, int64_t us_max) {
@@ -352,9 +351,8 @@ std::vector<std::string> Scenario::CheckpointFiles(CheckpointId checkpoint,
 }
 
 bool Scenario::HasManifest(CheckpointId checkpoint, Generation generation) const {
-  return sim_->storage().view().Exists(Concat(sim_->job_directory(), "/",
-                                              CheckpointDirectoryName(checkpoint, generation),
-                                              "/_metadata"));
+  return sim_->storage().view().Exists(Concat(
+      sim_->job_directory(), "/", CheckpointDirectoryName(checkpoint, generation), "/_metadata"));
 }
 
 std::string Scenario::WorkerOf(std::string_view uid, int subtask) const {

@@ -20,15 +20,16 @@ struct ScenarioOptions {
   uint64_t seed = 1;  // of delays alone
   int sources = 1;
   int source_parallelism = 1;
-  int parallelism = 2;  // of the aggregate and, chained to it, the sink
-  int64_t rows = 2000;  // of each source
+  int parallelism = 2;           // of the aggregate and, chained to it, the sink
+  int64_t rows = 2000;           // of each source
   std::vector<int64_t> rows_of;  // by source, instead of `rows`; empty: the same of each
   // Key of the row of this number in its file; none: one after the other.
   std::function<int64_t(int64_t number)> key_of;
-  int files = 2;        // of each source
+  int files = 2;  // of each source
   int64_t keys = 20;
-  int64_t rate = 500;         // rows a second of each source
-  std::string part_size_max;  // of the sink; "": its default. Small ones make several files a commit
+  int64_t rate = 500;  // rows a second of each source
+  std::string
+      part_size_max;  // of the sink; "": its default. Small ones make several files a commit
   std::map<std::string, std::string> options;  // of the job, over those below
   std::string interval = "200ms";
 
