@@ -9,8 +9,9 @@ class DiskFaults:
     """Of a TortureCluster with disks."""
 
     KINDS = ("checkpoints_full", "checkpoints_read_only", "output_full", "output_read_only")
+    AT_POINTS = True
 
-    def start(self, kind, chaos):
+    def start(self, kind, chaos, at=None):
         name, _, what = kind.partition("_")
         disk = chaos.cluster.disks[name]
         for other in [other for other in chaos.faults if other.kind.startswith(f"{name}_")]:

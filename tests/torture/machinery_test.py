@@ -103,7 +103,7 @@ class KillPlans(unittest.TestCase):
         plan.record("sink.before_sync", "STOP", True)
         plan.record("sink.before_sync", "KILL", False)
         tally = plan.tallies["sink.before_sync"]
-        self.assertEqual((tally.kills, tally.counted, tally.pauses), (1, 0, 1))
+        self.assertEqual((tally.kills, tally.counted, tally.stops), (1, 0, 1))
 
 
 class ProgressOfFiles(Folder):
@@ -394,8 +394,9 @@ class WholeProgram(Folder):
         self.assertEqual(self.surroundings(), before)
         return process.returncode
 
-    def test_ctrl_c_leaves_nothing_behind(self):
+    def test_ctrl_c_and_sigterm_leave_nothing_behind(self):
         self.assertEqual(self.end_by(signal.SIGINT), 130)
+        self.assertEqual(self.end_by(signal.SIGTERM), 130)
         self.assertEqual(list(self.folder.iterdir()), [])
 
     @unittest.skipIf(WHY_NOT, f"no namespaces: {WHY_NOT}")
@@ -449,7 +450,7 @@ def check_less(output, **more):
     return check(output, **more)
 for name in ("generator_job", "flights_job"):
     job = getattr(torture, name)
-    setattr(torture, name, lambda *all, job=job, **more: job(*all, **dict(more, rate=20000)))
+    setattr(torture, name, lambda *all, job=job, **more: job(*all, **{**more, "rate": 20000}))
 torture.check_generated = torture.check_flights = check_less
 torture.Watch.__exit__ = lambda *_: None
 sys.exit(torture.main())
