@@ -207,6 +207,8 @@ class Watch:
             try:
                 self.look()
             except Exception as error:  # a thread has nobody else to tell
+                if isinstance(error, FileNotFoundError) and not self.output.is_dir():
+                    continue  # its disk has been unmounted
                 self.errors.append(f"{type(error).__name__}: {error}")
             time.sleep(self.poll_s)
 

@@ -40,7 +40,8 @@ faults of processes: worker, workers, coordinator, everything (SIGKILL), worker_
   worker_away (not replaced for a while), worker_storm, coordinator_storm (killed again and again
   right after the start); at named points: coordinators, and one worker at a time, die or stop at a
   kill point drawn from the seed; who stops there goes on later, or with a bad disk or link
-of disks (as root): checkpoints_full, checkpoints_read_only, output_full, output_read_only
+of disks (as root): checkpoints_full, checkpoints_read_only, checkpoints_unmounted, output_full,
+  output_read_only, output_unmounted
 of connections (as root): connections_cut (reset)
 of links (--network-namespaces): link_cut, link_cut_one_way, link_blackhole, link_slow (by a proxy),
   node_cut_off, connections_reset
