@@ -456,10 +456,14 @@ DRIVER = """
 import sys
 sys.path[:0] = [{here!r}]
 import torture
-check = torture.check_generated
-def check_less(output, **more):
-    torture.visible(output)[-1].unlink()
-    return check(output, **more)
+def less(check):
+    def check_less(output, **more):
+        torture.visible(output)[-1].unlink()
+        return check(output, **more)
+    return check_less
+torture.check_generated = less(torture.check_generated)
+torture.check_flights = less(torture.check_flights)
+torture.Watch.__exit__ = lambda *_: None
 for name in ("generator_job", "flights_job"):
     job = getattr(torture, name)
     setattr(torture, name, lambda *all, job=job, **more: job(*all, **dict(more, rate=20000)))
