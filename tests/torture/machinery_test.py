@@ -444,8 +444,8 @@ class WholeProgram(Folder):
         self.assertRegex(process.stdout, r"FAILED after \d+ s: AssertionError: .*/out/job-0-\d")
         self.assertIn("again: scripts/torture --minutes 0.05 --seed 3", process.stdout)
         kept = pathlib.Path(re.search(r"kept: (.*)", process.stdout)[1])
-        logs = list(kept.glob("*coordinator-1.log"))
-        self.assertTrue(logs and "leads as coordinator" in logs[0].read_text())
+        logs = [path.read_text() for path in kept.glob("*-coordinator-*.log")]
+        self.assertTrue(any("leads as coordinator" in log for log in logs))
         if WHY_NOT is None:
             self.assertTrue(list(kept.glob("output-at-the-end/job-0-0/*")))
             self.assertTrue(list(kept.glob("checkpoints-at-the-end/*/log")))
@@ -467,8 +467,6 @@ torture.Watch.__exit__ = lambda *_: None
 for name in ("generator_job", "flights_job"):
     job = getattr(torture, name)
     setattr(torture, name, lambda *all, job=job, **more: job(*all, **dict(more, rate=20000)))
-torture.check_generated = torture.check_flights = check_less
-torture.Watch.__exit__ = lambda *_: None
 sys.exit(torture.main())
 """
 
