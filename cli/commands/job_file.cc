@@ -43,9 +43,11 @@ void MakePathsAbsolute(JobGraph* graph) {
   std::filesystem::path here = std::filesystem::current_path(error);
   for (JobVertex& vertex : graph->vertices) {
     if (vertex.type != "files.source" && vertex.type != "files.sink") continue;
-    const ConfigValue* path = vertex.config.Find("path");
-    if (path == nullptr || !path->is_text() || path->as_text().empty()) continue;
-    vertex.config.Set("path", (here / path->as_text()).lexically_normal().string());
+    for (const char* field : {"path", "dead_letter_path"}) {
+      const ConfigValue* path = vertex.config.Find(field);
+      if (path == nullptr || !path->is_text() || path->as_text().empty()) continue;
+      vertex.config.Set(field, (here / path->as_text()).lexically_normal().string());
+    }
   }
 }
 

@@ -82,8 +82,15 @@ int ShowStatus(const Session& session, const std::string& name) {
                  job.restarts, "\n");
   text += Concat("  started ", FormatTime(job.start_wall_us));
   if (job.end_wall_us != 0) text += Concat("  ended ", FormatTime(job.end_wall_us));
-  text +=
-      Concat("\n  in ", FormatCount(job.records_in), "  out ", FormatCount(job.records_out), "\n");
+  text += Concat("\n  in ", FormatCount(job.records_in), "  out ", FormatCount(job.records_out));
+  int64_t dropped_rows = 0;
+  for (const VertexStatus& vertex : job.vertices) {
+    for (const SubtaskStatus& subtask : vertex.subtasks) {
+      dropped_rows += subtask.metrics.dropped_rows;
+    }
+  }
+  if (dropped_rows > 0) text += Concat("  bad rows left out ", FormatCount(dropped_rows));
+  text += "\n";
   if (job.last_checkpoint) {
     const CheckpointSummary& last = *job.last_checkpoint;
     text += Concat("  last checkpoint ", last.id, " at ", FormatTime(last.complete_wall_us), "  (",

@@ -198,8 +198,8 @@ struct EndTasksRequest {
   bool finish = false;
 };
 
-// Settles one sink's transactions without its task: commits `committables`, then aborts everything
-// of generations below `generation` that is not among them.
+// Settles what one vertex (a sink, or a source with dead letters) sealed, without its task: commits
+// `committables`, then aborts everything of generations below `generation` that is not among them.
 struct SettleRequest {
   CoordinatorNumber coordinator;
   JobId job;

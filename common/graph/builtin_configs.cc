@@ -144,11 +144,16 @@ StatusOr<FilesSourceConfig> ParseFilesSourceConfig(const Config& config) {
   }
   if (Given(config, "bad_data")) {
     WEIR_ASSIGN_OR_RETURN(std::string text, config.Text("bad_data"));
-    if (text == "dead_letter") {
-      return InvalidField(config, "bad_data", "fail or drop (dead_letter is not supported yet)");
+    parsed.bad_data = ParseBadData(text);
+    if (!parsed.bad_data.has_value()) {
+      return InvalidField(config, "bad_data", "fail, drop or dead_letter");
     }
-    if (text != "fail" && text != "drop") return InvalidField(config, "bad_data", "fail or drop");
-    parsed.bad_data = text == "drop" ? BadData::kDrop : BadData::kFail;
+  }
+  if (Given(config, "dead_letter_path")) {
+    WEIR_ASSIGN_OR_RETURN(parsed.dead_letter_path, config.Text("dead_letter_path"));
+    if (parsed.dead_letter_path.empty()) {
+      return InvalidField(config, "dead_letter_path", "a directory");
+    }
   }
   if (Given(config, "files")) {
     if (parsed.follow) {
@@ -157,6 +162,19 @@ StatusOr<FilesSourceConfig> ParseFilesSourceConfig(const Config& config) {
     WEIR_ASSIGN_OR_RETURN(parsed.files, config.TextList("files"));
   }
   return parsed;
+}
+
+BadData BadDataOf(const FilesSourceConfig& config, const JobOptions& options) {
+  return config.bad_data.value_or(options.bad_data);
+}
+
+Status CheckDeadLetters(const FilesSourceConfig& config, const JobOptions& options) {
+  if (BadDataOf(config, options) != BadData::kDeadLetter || !config.dead_letter_path.empty()) {
+    return {};
+  }
+  return InvalidArgumentError(
+      "config field 'dead_letter_path' is missing: bad_data is dead_letter, which needs a "
+      "directory to put rows into that cannot be read");
 }
 
 StatusOr<GeneratorConfig> ParseGeneratorConfig(const Config& config) {

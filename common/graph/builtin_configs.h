@@ -27,9 +27,14 @@ struct FilesSourceConfig {
   bool follow = false;
   int64_t follow_interval_us = 1'000'000;
   std::optional<BadData> bad_data;                // absent: the job's
+  std::string dead_letter_path;                   // a directory, absolute once submitted
   std::optional<std::vector<std::string>> files;  // set at submission of a bounded source, sorted
 };
 StatusOr<FilesSourceConfig> ParseFilesSourceConfig(const Config& config);
+// What the source does with a row it cannot read.
+BadData BadDataOf(const FilesSourceConfig& config, const JobOptions& options);
+// User error: dead letters, and no directory for them.
+Status CheckDeadLetters(const FilesSourceConfig& config, const JobOptions& options);
 
 enum class KeyDistribution {
   kUniform,  // every key as often

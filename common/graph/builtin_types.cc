@@ -29,12 +29,26 @@ TypeDescriptor FilesSourceType() {
       {"follow", "bool", false, "false", "go on with new and growing files; the job never ends"},
       {"follow_interval", "text", false, "1s", "how often to look for them"},
       {"bad_data", "text", false, "the job's",
-       "fail or drop: what to do with a row that cannot be read"},
+       "what to do with a row that cannot be read: fail, drop (counted) or dead_letter (counted, "
+       "and "
+       "put into a file)"},
+      {"dead_letter_path", "text", false, "",
+       "dead_letter: directory for such rows, made if it is not there; JSON lines with source, "
+       "file, "
+       "line, offset, length, reason, text and bytes (base64)"},
       {"files", "list", false, "", "the files that matched at submission, sorted", true},
   };
   d.check = [](const Config& config, const std::vector<Schema>&) -> CheckResult {
     WEIR_ASSIGN_OR_RETURN(FilesSourceConfig parsed, ParseFilesSourceConfig(config));
     return parsed.schema;
+  };
+  d.check_options = [](const Config& config, const JobOptions& options) -> Status {
+    WEIR_ASSIGN_OR_RETURN(FilesSourceConfig parsed, ParseFilesSourceConfig(config));
+    return CheckDeadLetters(parsed, options);
+  };
+  d.owns_committables = [](const Config& config, const JobOptions& options) {
+    StatusOr<FilesSourceConfig> parsed = ParseFilesSourceConfig(config);
+    return parsed.ok() && BadDataOf(*parsed, options) == BadData::kDeadLetter;
   };
   return d;
 }

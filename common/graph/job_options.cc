@@ -170,12 +170,12 @@ const std::vector<Option>& Options() {
        [](const std::string& text, JobOptions* o) {
          return ParseUnlimited(text, &o->restart_attempts_max);
        }},
-      // dead_letter has its place in BadData and is refused until sources can write one.
-      {"bad_data", "fail", "fail, drop", "what a source does with a row it cannot read",
+      {"bad_data", "fail", "fail, drop, dead_letter",
+       "what a source does with a row it cannot read",
        [](const std::string& text, JobOptions* o) {
-         if (text != "fail" && text != "drop") return false;
-         o->bad_data = text == "drop" ? BadData::kDrop : BadData::kFail;
-         return true;
+         std::optional<BadData> parsed = ParseBadData(text);
+         if (parsed.has_value()) o->bad_data = *parsed;
+         return parsed.has_value();
        }},
       {"batch.rows_max", "4096", "1 ... 65536", "rows of a batch",
        [](const std::string& text, JobOptions* o) {
@@ -211,6 +211,13 @@ Status InvalidOption(std::string_view name, std::string_view value, std::string_
 }
 
 }  // namespace
+
+std::optional<BadData> ParseBadData(std::string_view text) {
+  if (text == "fail") return BadData::kFail;
+  if (text == "drop") return BadData::kDrop;
+  if (text == "dead_letter") return BadData::kDeadLetter;
+  return std::nullopt;
+}
 
 StatusOr<int64_t> ParseDuration(std::string_view text) {
   std::optional<int64_t> us = ParseQuantity(text, kDurationUnits, kDurationMaxUs);
@@ -254,10 +261,6 @@ StatusOr<JobOptions> ParseJobOptions(const std::map<std::string, std::string>& o
               ? Concat("unknown option '", name, "' (value '", value, "'): known are ", all)
               : Concat("unknown option '", name, "' (value '", value, "'): did you mean '", nearest,
                        "'?"));
-    }
-    if (name == "bad_data" && value == "dead_letter") {
-      return InvalidArgumentError(
-          "option 'bad_data' is 'dead_letter', which is not supported yet: valid is fail, drop");
     }
     if (!option->parse(value, &parsed)) return InvalidOption(name, value, option->valid);
   }

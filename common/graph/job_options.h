@@ -20,6 +20,8 @@ StatusOr<int64_t> ParseSize(std::string_view text);
 std::string FormatSize(int64_t bytes);
 
 enum class BadData { kFail, kDrop, kDeadLetter };
+// "fail", "drop", "dead_letter"; nullopt for anything else.
+std::optional<BadData> ParseBadData(std::string_view text);
 enum class Retention { kDelete, kKeep };
 
 // Options of a job, parsed; JobOptionDescriptions says what is valid. Times in microseconds.

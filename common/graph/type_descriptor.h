@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/graph/config.h"
+#include "common/graph/job_options.h"
 #include "common/record/schema.h"
 
 namespace weir {
@@ -39,6 +40,10 @@ struct TypeDescriptor {
   std::function<StatusOr<std::optional<Schema>>(const Config& config,
                                                 const std::vector<Schema>& inputs)>
       check;
+  // Checks what config and options of the job say together; absent: nothing to check.
+  std::function<Status(const Config& config, const JobOptions& options)> check_options;
+  // Whether a source writes what waits for checkpoints, as every sink may.
+  std::function<bool(const Config& config, const JobOptions& options)> owns_committables;
   // The key columns that hash edges into this vertex must have, if it is keyed ("aggregate":
   // its "keys"); empty: not keyed.
   std::function<std::vector<std::string>(const Config& config)> keys;

@@ -316,6 +316,12 @@ class Validator {
       }
       schema = *std::move(checked);
     }
+    if (type != nullptr && type->check_options) {
+      Status checked = type->check_options(vertex(v).config, result_.options);
+      if (!checked.ok()) {
+        return checked.WithContext(Concat(Place(vertex(v)), " (", vertex(v).type, ")"));
+      }
+    }
     if (type != nullptr && type->kind == VertexKind::kSink) {
       vertex(v).output_schema.reset();
       return {};

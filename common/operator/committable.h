@@ -6,8 +6,9 @@
 
 namespace weir {
 
-// Rows sealed by one sink subtask that wait to be published: its identity in full, and what the
-// sink's Committer needs (`payload`, the sink's own encoding). Settled by exactly one owner.
+// What one subtask of a sink, or of a source with dead letters, sealed and what waits to be
+// published: its identity in full, and what the Committer needs (`payload`, the connector's own
+// encoding). Settled by exactly one owner.
 struct Committable {
   std::string uid;
   int subtask = 0;

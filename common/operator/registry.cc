@@ -28,6 +28,7 @@ struct Registry::State {
   std::map<std::string, OperatorFactory> operators;
   std::map<std::string, SourceFactory> sources;
   std::map<std::string, SinkFactory> sinks;
+  std::map<std::string, CommitterFactory> source_committers;
   std::vector<std::string> errors;
 };
 
@@ -53,9 +54,11 @@ void Registry::AddOperator(std::string type, OperatorFactory factory) {
   if (state_->Claim(type)) state_->operators.emplace(std::move(type), std::move(factory));
 }
 
-void Registry::AddSource(std::string type, SourceFactory factory) {
+void Registry::AddSource(std::string type, SourceFactory factory, CommitterFactory committer) {
   std::lock_guard<std::mutex> lock(state_->mutex);
-  if (state_->Claim(type)) state_->sources.emplace(std::move(type), std::move(factory));
+  if (!state_->Claim(type)) return;
+  if (committer) state_->source_committers.emplace(type, std::move(committer));
+  state_->sources.emplace(std::move(type), std::move(factory));
 }
 
 void Registry::AddSink(std::string type, SinkFactory factory) {
@@ -88,6 +91,17 @@ const SinkFactory* Registry::FindSink(const std::string& type) const {
     if (found != state_->sinks.end()) return &found->second;
   }
   return fallback_ == nullptr ? nullptr : fallback_->FindSink(type);
+}
+
+const CommitterFactory* Registry::FindCommitter(const std::string& type) const {
+  {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    auto sink = state_->sinks.find(type);
+    if (sink != state_->sinks.end()) return &sink->second.committer;
+    auto source = state_->source_committers.find(type);
+    if (source != state_->source_committers.end()) return &source->second;
+  }
+  return fallback_ == nullptr ? nullptr : fallback_->FindCommitter(type);
 }
 
 std::vector<std::string> Registry::OperatorTypes() const {

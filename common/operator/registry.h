@@ -14,9 +14,10 @@ namespace weir {
 
 using OperatorFactory = std::function<std::unique_ptr<Operator>()>;
 using SourceFactory = std::function<std::unique_ptr<Source>()>;
+using CommitterFactory = std::function<std::unique_ptr<Committer>()>;
 struct SinkFactory {
   std::function<std::unique_ptr<Sink>()> sink;
-  std::function<std::unique_ptr<Committer>()> committer;
+  CommitterFactory committer;
 };
 
 // Factories by vertex type. The global one holds the built-in types, added by the worker at start.
@@ -49,13 +50,16 @@ class Registry {
 
   // The first of a doubled type counts; the second is remembered and reported by TakeErrors.
   void AddOperator(std::string type, OperatorFactory factory);
-  void AddSource(std::string type, SourceFactory factory);
+  // `committer`: of a source that may own committables.
+  void AddSource(std::string type, SourceFactory factory, CommitterFactory committer = nullptr);
   void AddSink(std::string type, SinkFactory factory);
 
   // nullptr when there is none. Pointers stay valid.
   const OperatorFactory* FindOperator(const std::string& type) const;
   const SourceFactory* FindSource(const std::string& type) const;
   const SinkFactory* FindSink(const std::string& type) const;
+  // What settles the committables of a sink or source.
+  const CommitterFactory* FindCommitter(const std::string& type) const;
   // Operators registered here, without those of the fallback; sorted.
   std::vector<std::string> OperatorTypes() const;
   // What went wrong in static initialisers since the last call.

@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/graph/config.h"
 #include "common/operator/committable.h"
+#include "common/operator/committable_owner.h"
 #include "common/operator/source.h"
 
 namespace weir {
@@ -37,31 +38,13 @@ class SinkContext {
   virtual void Fail(Status status) = 0;
 };
 
-// The writing side of a sink that commits. Rows written before Prepare(n) are sealed by it and
-// stay invisible until checkpoint n (or a later one that lists them) completed. Sealed rows belong
-// to the sink: if their checkpoint is aborted they are listed again by every later Prepare until
-// their commit is known to be durable. Never waits; effects are requests. Thread: the task's.
-class Sink {
+// The writing side of a sink that commits. Thread: the task's.
+class Sink : public CommittableOwner {
  public:
-  virtual ~Sink() = default;
   // `done` once rows may be written; the task takes no element before.
   virtual void Open(SinkContext& context, std::function<void(Status)> done) = 0;
   // Takes the rows; bytes to disk may still be on their way when it returns.
   virtual Status Write(const RecordBatch& batch) = 0;
-  // Whether another batch may be written now. When not, Wake is called later; blocking_reason says
-  // what it waits for ("bytes in flight", "publishing lags behind").
-  virtual bool Ready() const { return true; }
-  virtual std::string blocking_reason() const { return ""; }
-  // Seals what was written; answers, once it is durable, every sealed and not yet published
-  // committable. Rows may be written again at once, before `done`. Calls may overlap.
-  virtual void Prepare(CheckpointId checkpoint,
-                       std::function<void(StatusOr<std::vector<Committable>>)> done) = 0;
-  // `checkpoint` completed: publish exactly what its Prepare listed. May come late, twice or out of
-  // order; a later one covers an earlier. `done` when all of it is published and durable; retried
-  // inside for as long as the error may heal.
-  virtual void Publish(CheckpointId checkpoint, std::function<void(Status)> done) = 0;
-  // `checkpoint` will never complete. Its sealed rows stay.
-  virtual void OnAborted(CheckpointId checkpoint) { (void)checkpoint; }
   // The generation ends; requests in flight may be dropped. Nothing is published or removed.
   virtual void Close() {}
 };

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/ids.h"
 #include "common/base/status.h"
 #include "common/graph/config.h"
 #include "common/graph/job_options.h"
+#include "common/operator/committable_owner.h"
 #include "common/operator/operator.h"
 #include "common/record/record_batch.h"
 #include "common/storage/file_system.h"
@@ -30,7 +32,12 @@ class SourceContext {
   virtual ~SourceContext() = default;
   virtual const Config& config() const = 0;
   virtual const JobOptions& options() const = 0;
+  virtual const JobId& job() const = 0;
+  virtual const std::string& job_name() const = 0;
   virtual const std::string& uid() const = 0;
+  virtual Generation generation() const = 0;
+  // Whether it goes on from a checkpoint of the same job.
+  virtual bool resumes() const = 0;
   virtual int subtask() const = 0;
   virtual int parallelism() const = 0;
   virtual const SchemaPtr& output_schema() const = 0;
@@ -39,7 +46,9 @@ class SourceContext {
   virtual const Clock& clock() const = 0;
   // Makes the task call Poll again after it answered kIdle. From the task's thread.
   virtual void Wake() = 0;
-  // Counts rows that bad_data=drop left out.
+  // A request in the background failed: ends the generation with this error.
+  virtual void Fail(Status status) = 0;
+  // Counts bad rows that were left out, as bad_data drop and dead_letter do.
   virtual void CountDropped(int64_t rows) = 0;
 };
 
@@ -64,6 +73,9 @@ class Source {
   // Positions of this subtask's splits, those read to their end included: exactly behind the rows
   // emitted so far.
   virtual std::vector<SplitState> SnapshotPositions() = 0;
+  // What it writes beside its rows (dead letters), if anything: prepared at the very place of
+  // SnapshotPositions, published when that checkpoint completed. Asked after Open; stays the same.
+  virtual CommittableOwner* committable_owner() { return nullptr; }
   // The checkpoint that holds these positions completed (external bookkeeping only).
   virtual void OnCompleted(uint64_t checkpoint) { (void)checkpoint; }
   virtual void Close() {}

@@ -131,7 +131,9 @@ class JsonDecoder : public TextDecoder {
                                 QuoteForMessage(line));
   }
   Status NotValid(simdjson::error_code error) const {
-    return NotValid(line_, simdjson::error_message(error));
+    std::string_view why = simdjson::error_message(error);
+    while (why.ends_with('.')) why.remove_suffix(1);
+    return NotValid(line_, why);
   }
 
   Status AppendRow(std::string_view line, BatchBuilder* out) {

@@ -21,10 +21,13 @@ std::vector<SettleRequest> JobMaster::MakeSettles(const JobRecord& record,
                                                   const CheckpointManifest& manifest,
                                                   Generation generation) const {
   std::vector<SettleRequest> requests;
+  StatusOr<JobOptions> parsed = ParseJobOptions(record.graph.options);
+  const JobOptions options = parsed.ok() ? *parsed : JobOptions();
   for (const JobVertex& vertex : record.graph.vertices) {
-    // Libraries bring operators, never sinks.
+    // Libraries bring operators, never sinks and sources.
     auto type = BuiltinTypes().find(vertex.type);
-    if (type == BuiltinTypes().end() || type->second.kind != VertexKind::kSink) continue;
+    if (type == BuiltinTypes().end()) continue;
+    const TypeDescriptor& descriptor = type->second;
     SettleRequest request;
     request.coordinator = office_.number;
     request.job = record.id;
@@ -37,7 +40,10 @@ std::vector<SettleRequest> JobMaster::MakeSettles(const JobRecord& record,
       request.committables.insert(request.committables.end(), snapshot.committables.begin(),
                                   snapshot.committables.end());
     }
-    requests.push_back(std::move(request));
+    const bool owner =
+        descriptor.kind == VertexKind::kSink || !request.committables.empty() ||
+        (descriptor.owns_committables && descriptor.owns_committables(vertex.config, options));
+    if (owner) requests.push_back(std::move(request));
   }
   return requests;
 }

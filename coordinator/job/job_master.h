@@ -245,7 +245,8 @@ class JobMaster {
   void AnswerCancels(JobState end);
   std::optional<CompletedCheckpoint> NewestCompleted() const;
   Co<void> TidyEnded();
-  // One for each sink of the job `record`, with what `manifest` lists of it.
+  // One for each vertex of the job `record` that owns committables, with what `manifest` lists of
+  // it.
   std::vector<SettleRequest> MakeSettles(const JobRecord& record,
                                          const CheckpointManifest& manifest,
                                          Generation generation) const;

@@ -4,9 +4,13 @@ back. Needs root and the right to mount; `unavailable()` says why not."""
 import errno
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import time
+
+
+BUSY_S = 20
 
 
 def _run(*command):
@@ -23,6 +27,10 @@ def unavailable():
             return f"a tmpfs cannot be mounted here: {done.stderr.strip()}"
         _run("umount", folder)
     return None
+
+
+class BusyDisk(RuntimeError):
+    pass
 
 
 class SmallDisk:
@@ -47,25 +55,30 @@ class SmallDisk:
         for place in (self.path, self.keeper):
             _run("umount", "-l", str(place))
 
-    def _do(self, *command):
+    def _do(self, *command, seconds=BUSY_S):
         """Again while a file is open for a moment."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + seconds
         while True:
             done = _run(*command)
             if done.returncode == 0:
                 return
-            if "busy" not in done.stderr or time.monotonic() > deadline:
-                raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+            message = f"{' '.join(command)}: {done.stderr.strip()}"
+            if "busy" not in done.stderr:
+                raise RuntimeError(message)
+            if time.monotonic() > deadline:
+                raise BusyDisk(message)
             time.sleep(0.02)
 
     def mount(self):
         self._do("mount", "--bind", str(self.keeper), str(self.path))
 
-    def unmount(self):
-        self._do("umount", str(self.path))
+    def unmount(self, seconds=BUSY_S):
+        self._do("umount", str(self.path), seconds=seconds)
 
-    def read_only(self, on):
-        self._do("mount", "-o", f"remount,{'ro' if on else 'rw'},bind", str(self.path))
+    def read_only(self, on, seconds=BUSY_S):
+        """While a file is open for writing it cannot become so: BusyDisk after `seconds`."""
+        self._do("mount", "-o", f"remount,{'ro' if on else 'rw'},bind", str(self.path),
+                 seconds=seconds)
 
     def fill(self):
         """Until not one byte more fits; what others free is taken too."""
@@ -81,3 +94,8 @@ class SmallDisk:
 
     def free(self):
         self._ballast.unlink()
+
+    def keep_copy(self, target):
+        """What is on it, where it outlives it."""
+        shutil.copytree(self.keeper, target, symlinks=True,
+                        ignore=lambda *_: [self._ballast.name])

@@ -62,7 +62,11 @@ def flights_job(output, name="flights", rate=None, parallelism=2, interval="200m
 
 
 def generator_job(output, name="made", rows=20000, rate=8000, keys=50, parallelism=2,
-                  interval="200ms", distribution="uniform", options=None, format="json"):
+                  interval="200ms", distribution="uniform", options=None, format="json",
+                  part_size_max=None):
+    sink = {"path": str(output), "format": format}
+    if part_size_max:
+        sink["part_size_max"] = part_size_max
     return {
         "name": name,
         "options": {"parallelism": str(parallelism), "checkpoint.interval": interval,
@@ -74,8 +78,7 @@ def generator_job(output, name="made", rows=20000, rate=8000, keys=50, paralleli
             {"uid": "per-key", "type": "aggregate",
              "config": {"keys": ["key"], "emit": "every_row", "keep": ["seq"],
                         "aggregates": [{"function": "count", "as": "n"}]}},
-            {"uid": "out", "type": "files.sink",
-             "config": {"path": str(output), "format": format}}],
+            {"uid": "out", "type": "files.sink", "config": sink}],
         "edges": [
             {"from": "rows", "to": "per-key", "partitioning": "HASH", "columns": ["key"]},
             {"from": "per-key", "to": "out"}]}
@@ -204,6 +207,8 @@ class Watch:
             try:
                 self.look()
             except Exception as error:  # a thread has nobody else to tell
+                if isinstance(error, FileNotFoundError) and not self.output.is_dir():
+                    continue  # its disk has been unmounted
                 self.errors.append(f"{type(error).__name__}: {error}")
             time.sleep(self.poll_s)
 

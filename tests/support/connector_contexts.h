@@ -29,7 +29,11 @@ class FakeSourceContext : public SourceContext {
 
   const Config& config() const override { return config_; }
   const JobOptions& options() const override { return options_; }
+  const JobId& job() const override { return job_; }
+  const std::string& job_name() const override { return job_name_; }
   const std::string& uid() const override { return uid_; }
+  Generation generation() const override { return generation_; }
+  bool resumes() const override { return resumes_; }
   int subtask() const override { return subtask_; }
   int parallelism() const override { return parallelism_; }
   const SchemaPtr& output_schema() const override { return schema_; }
@@ -37,10 +41,16 @@ class FakeSourceContext : public SourceContext {
   Timers& timers() override { return executor_; }
   const Clock& clock() const override { return executor_.clock(); }
   void Wake() override { woken_ = true; }
+  void Fail(Status status) override { failed_ = status; }
   void CountDropped(int64_t rows) override { dropped_ += rows; }
 
   JobOptions options_;
+  JobId job_{"0123456789abcdef0123456789abcdef"};
+  std::string job_name_ = "job";
   std::string uid_ = "in";
+  Generation generation_{1};
+  bool resumes_ = false;
+  Status failed_;
   bool woken_ = false;
   int64_t dropped_ = 0;
 

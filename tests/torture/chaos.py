@@ -84,6 +84,7 @@ class Chaos:
         for which, coordinator in enumerate(self.cluster.coordinators):
             if coordinator.alive():
                 continue
+            self._look_at_points()  # of this one, too: it has ended now
             if coordinator.process.returncode > 0 and time.monotonic() < coordinator.retry_at:
                 continue
             self.start_coordinator(which)
@@ -110,15 +111,26 @@ class Chaos:
             under_load = self._last_kill_under_load if restores else self.under_load(at)
             self.plan.record(point, signal, under_load)
             if signal == "STOP":
-                self._begin("point_pause", self._pause_fault(daemon, f"{daemon.name} at {point}"))
+                self._begin(*self._fault_at(daemon, point))
             else:
                 self._count_kills(1, under_load)
                 self._begin("point_kill", Fault(f"{daemon.name} at {point}"
                                                 f"{'' if under_load else ' (not under load)'}"))
 
-    def _pause_fault(self, daemon, text):
-        return Fault(text, lambda: daemon.alive() and daemon.resume(),
-                     self.random.uniform(0.2, 7))
+    def _fault_at(self, daemon, point):
+        """Kind and fault for one that has stopped at a point: it stays so for a while, or goes on
+        at once, with a disk or a link that has become bad."""
+        kinds = [kind for kind in self.kinds if self.families[kind].AT_POINTS]
+        if not kinds or self.random.random() < 0.5:
+            return "point_pause", Fault(f"{daemon.name} at {point}",
+                                        lambda: daemon.alive() and daemon.resume(),
+                                        self.random.uniform(0.2, 7))
+        kind = self.random.choice(kinds)
+        fault = self.families[kind].start(kind, self, daemon)
+        fault.text += f", when {daemon.name} was at {point}"
+        if daemon.alive():
+            daemon.resume()
+        return kind, fault
 
     def _disarm(self, daemon):
         self.plan.tallies[daemon.arm[0]].armed -= 1

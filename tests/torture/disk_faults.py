@@ -1,32 +1,38 @@
-"""Faults of disks: full, and read-only."""
+"""Faults of disks: full, read-only, unmounted."""
 
+from disks import BusyDisk
 from fault import Fault
 
-READ_ONLY_TRY_S = 1.0  # a disk with files open for writing cannot be made read-only
+BUSY_S = 1.0  # how long to wait for a moment in which nobody has a file open
 
 
 class DiskFaults:
     """Of a TortureCluster with disks."""
 
-    KINDS = ("checkpoints_full", "checkpoints_read_only", "output_full", "output_read_only")
+    KINDS = ("checkpoints_full", "checkpoints_read_only", "checkpoints_unmounted", "output_full",
+             "output_read_only", "output_unmounted")
+    AT_POINTS = True
 
-    def start(self, kind, chaos):
+    def start(self, kind, chaos, at=None):
         name, _, what = kind.partition("_")
         disk = chaos.cluster.disks[name]
         for other in [other for other in chaos.faults if other.kind.startswith(f"{name}_")]:
-            chaos.heal(other)  # what is read-only can neither be filled nor emptied
+            chaos.heal(other)
         seconds = chaos.random.uniform(0.3, 6)
+        text = f"disk of {name}"
         if what == "full":
             disk.fill()
-            return Fault(f"{disk.megabytes} MiB of {name}", disk.empty, seconds)
-        text = f"disk of {name}"
-        if not disk.make_read_only(READ_ONLY_TRY_S):
-            # As after a crash of the machine: those who wrote are dead, the disk comes back
-            # read-only.
+            return Fault(f"{text}, {disk.size}", disk.free, seconds)
+        begin, heal = {"read_only": (lambda: disk.read_only(True, BUSY_S),
+                                     lambda: disk.read_only(False)),
+                       "unmounted": (lambda: disk.unmount(BUSY_S), disk.mount)}[what]
+        try:
+            begin()
+        except BusyDisk:
+            # As after a crash of the machine: all are dead, and the disk comes back like that.
             victims = [worker for worker in chaos.cluster.workers if worker.alive()]
             victims += chaos.cluster.coordinators
             chaos.kill(victims)
             text += f", {', '.join(victim.name for victim in victims)} killed"
-            if not disk.make_read_only(READ_ONLY_TRY_S):
-                raise AssertionError(f"{disk.path} is busy, who writes there?")
-        return Fault(text, disk.make_writable, seconds)
+            begin()
+        return Fault(text, heal, seconds)

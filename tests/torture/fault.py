@@ -1,4 +1,7 @@
-"""What a family of faults (process_faults.py, disk_faults.py, ...) gives to chaos.py."""
+"""What a family of faults (process_faults.py, disk_faults.py, ...) gives to chaos.py.
+
+A family has KINDS and `start(kind, chaos)`, which returns a fault that has begun. With AT_POINTS it
+takes a third argument: the process that stands still at a named point, and that the fault is for."""
 
 import time
 

@@ -7,22 +7,28 @@ from kill_points import COORDINATOR_POINTS, RESTORE_POINTS, WORKER_POINTS
 ALL_POINTS = {**COORDINATOR_POINTS, **WORKER_POINTS, **RESTORE_POINTS}
 
 
+def points_of(role):
+    return [point for point in ALL_POINTS
+            if point.startswith("coordinator.") == (role == "coordinator")]
+
+
 class Tally:
     """Of one point."""
 
     def __init__(self):
-        self.kills = self.counted = self.pauses = 0
+        self.kills = self.counted = self.stops = 0
         self.armed = 0  # live processes that wait for it
 
 
 class KillPlan:
     """Without `wanted`, some processes get a point, and soon or late. With it, all do, and soon:
-    points that have fewer counted kills come first, and none is drawn that has enough.
-    `PAUSE_SHARE` of the processes stop at their point (SIGSTOP) instead of dying."""
+    the more counted kills a point lacks, the likelier; none that has enough. Some stop at their
+    point (SIGSTOP) instead of dying."""
 
-    ARMED_SHARE = 0.4  # without `wanted`
+    ARMED_SHARE = 0.5  # without `wanted`
     LATE = 10  # times later than in the midst of the tests' jobs, at most
-    PAUSE_SHARE = 0.15
+    STOP_SHARE = 0.4  # of those armed without `wanted`
+    STOP_SHARE_WANTED = 0.15
 
     def __init__(self, rng, wanted=0):
         self.random, self.wanted = rng, wanted
@@ -31,12 +37,12 @@ class KillPlan:
     def arm(self, role):
         """The (point, count, signal) for a new `coordinator` or `worker`; None: it is left
         alone."""
-        points = [point for point in ALL_POINTS
-                  if point.startswith("coordinator.") == (role == "coordinator")]
+        points = points_of(role)
         if self.wanted:
-            lack = {point: self.lacking(point) for point in points}
-            points = [point for point in points
-                      if lack[point] > 0 and lack[point] == max(lack.values())]
+            # Without a leader no worker arrives anywhere: coordinators wait for the workers' points.
+            if role == "coordinator" and self.share_done(role) > self.share_done("worker"):
+                return None
+            points = [point for point in points for _ in range(self.lacking(point))]
         elif self.random.random() > self.ARMED_SHARE:
             return None
         if not points:
@@ -44,7 +50,12 @@ class KillPlan:
         point = self.random.choice(points)
         late = 1 if self.wanted or point in RESTORE_POINTS else self.LATE
         count = self.random.randint(1, ALL_POINTS[point] * late)
-        return point, count, "STOP" if self.random.random() < self.PAUSE_SHARE else "KILL"
+        stops = self.STOP_SHARE_WANTED if self.wanted else self.STOP_SHARE
+        return point, count, "STOP" if self.random.random() < stops else "KILL"
+
+    def share_done(self, role):
+        points = points_of(role)
+        return sum(min(self.tallies[point].counted, self.wanted) for point in points) / len(points)
 
     def lacking(self, point):
         tally = self.tallies[point]
@@ -53,7 +64,7 @@ class KillPlan:
     def record(self, point, signal, counted):
         tally = self.tallies[point]
         if signal == "STOP":
-            tally.pauses += 1
+            tally.stops += 1
         else:
             tally.kills += 1
             tally.counted += counted
@@ -68,4 +79,4 @@ class KillPlan:
         width = max(map(len, self.tallies))
         for point, tally in self.tallies.items():
             yield (f"{point:{width}}  {tally.kills:3} kills, {tally.counted:3} of them with rows "
-                   f"flowing and a checkpoint open, {tally.pauses:3} pauses")
+                   f"flowing and a checkpoint open, {tally.stops:3} stops")

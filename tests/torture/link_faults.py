@@ -8,13 +8,16 @@ from private import run
 SOCKET = re.compile(r"(\S+:\d+)\s+(\S+:\d+)\s+users:\(\(.*?pid=(\d+)")
 
 
-def draw_pair(chaos):
-    """Two different processes that run: a worker and another or a coordinator."""
+def draw_pair(chaos, at):
+    """Two different processes, of which one at least is a worker; `at`, if given, is one of them.
+    None: there are none."""
     workers = chaos.cluster.live_workers()
-    if not workers:
+    one = at or (chaos.random.choice(workers) if workers else None)
+    others = workers if one in chaos.cluster.coordinators else [*workers,
+                                                                *chaos.cluster.coordinators]
+    others = [daemon for daemon in others if daemon is not one]
+    if one is None or not others:
         return None
-    one = chaos.random.choice(workers)
-    others = [daemon for daemon in [*workers, *chaos.cluster.coordinators] if daemon is not one]
     pair = [one, chaos.random.choice(others)]
     chaos.random.shuffle(pair)
     return pair
@@ -24,9 +27,10 @@ class ConnectionFaults:
     """All processes share one network: each open connection between two of them is reset."""
 
     KINDS = ("connections_cut",)
+    AT_POINTS = True
 
-    def start(self, kind, chaos):
-        pair = draw_pair(chaos)
+    def start(self, kind, chaos, at=None):
+        pair = draw_pair(chaos, at)
         if pair is None:
             return Fault("nobody is there")
         one, other = pair
@@ -59,9 +63,10 @@ class LinkFaults:
 
     KINDS = ("link_cut", "link_cut_one_way", "link_blackhole", "link_slow", "node_cut_off",
              "connections_reset")
+    AT_POINTS = True
 
-    def start(self, kind, chaos):
-        pair = draw_pair(chaos)
+    def start(self, kind, chaos, at=None):
+        pair = draw_pair(chaos, at)
         if pair is None:
             return Fault("nobody is there")
         fabric, (a, b) = chaos.cluster.fabric, (daemon.place for daemon in pair)

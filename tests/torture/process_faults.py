@@ -12,6 +12,7 @@ class ProcessFaults:
     KINDS = ("worker", "workers", "coordinator", "everything", "worker_paused",
              "coordinator_paused", "worker_ended", "worker_away", "worker_storm",
              "coordinator_storm")
+    AT_POINTS = False
 
     def start(self, kind, chaos):
         cluster, rng = chaos.cluster, chaos.random

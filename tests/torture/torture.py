@@ -1,11 +1,12 @@
 """Tortures a Weir cluster of real processes for as long as you like, and checks every result."""
 
 import argparse
-import collections
 import functools
-import os
 import pathlib
 import random
+import shutil
+import signal
+import subprocess
 import sys
 import time
 
@@ -17,8 +18,8 @@ import private  # noqa: E402
 from chaos import Chaos  # noqa: E402
 from cluster import BIN_DIR, ENDED, WaitError, brief, end_of, wait_for  # noqa: E402
 from disk_faults import DiskFaults  # noqa: E402
-from jobs import (FLIGHTS_ROWS, Watch, check_flights, check_generated, flights_job,  # noqa: E402
-                  generator_job, visible)
+from jobs import (FLIGHTS_ROWS, Watch, check_clean, check_flights, check_generated,  # noqa: E402
+                  flights_job, generator_job, visible)
 from kill_plan import KillPlan  # noqa: E402
 from link_faults import ConnectionFaults, LinkFaults  # noqa: E402
 from process_faults import ProcessFaults  # noqa: E402
@@ -27,24 +28,28 @@ from torture_cluster import TortureCluster  # noqa: E402
 
 NOTICED_S = 4  # how long a fault goes on before a checkpoint counts as one in spite of it
 ADVANCE_S = 30  # for that checkpoint, if the fault leaves enough slots
-RUNNING_S = 30  # once the faults have stopped
-DRAINED_S = 180
+RECOVERED_S = 30  # once the faults have stopped
+DRAINED_S = 90
 WATCH_POLL_S = 0.2
+BOUNDED = ("flights", "made")
+KINDS = ("flights", "made", "follow", "endless")
 
 EPILOG = """
 faults of processes: worker, workers, coordinator, everything (SIGKILL), worker_ended (SIGTERM),
   worker_paused, coordinator_paused (SIGSTOP, SIGCONT up to 7 s later; the heartbeat timeout is 3 s),
   worker_away (not replaced for a while), worker_storm, coordinator_storm (killed again and again
-  right after the start); at named points: each coordinator, and one worker at a time, dies or stops
-  at a kill point drawn from the seed
-of disks (as root): checkpoints_full, checkpoints_read_only, output_full, output_read_only
+  right after the start); at named points: coordinators, and one worker at a time, die or stop at a
+  kill point drawn from the seed; who stops there goes on later, or with a bad disk or link
+of disks (as root): checkpoints_full, checkpoints_read_only, checkpoints_unmounted, output_full,
+  output_read_only, output_unmounted
 of connections (as root): connections_cut (reset)
 of links (--network-namespaces): link_cut, link_cut_one_way, link_blackhole, link_slow (by a proxy),
   node_cut_off, connections_reset
 
 Checked: each row exactly once, against values computed from the input; what is visible never
-changes; nothing is left behind; while a fault goes on that leaves enough slots, checkpoints complete;
-when the faults stop, jobs run and are drained in time.
+changes; nothing is left behind; checkpoints complete while a fault goes on that leaves enough slots;
+when the faults stop, jobs go on and are drained in time; a job that is cancelled amid faults
+ends, without a gap in what it has published.
 
 As root all of it happens in a mount and a network namespace of its own, which vanishes with the
 last process. Otherwise faults of disks and connections are left out.
@@ -54,75 +59,85 @@ usage, 130 interrupted.
 
 
 class Job:
-    """One job of a round, and who looks at it."""
+    """One job of a round, and who looks at it. Kinds: `flights` and `made` (a generator) end with
+    their input; `follow` (the flights, followed) goes on for ever; `endless` (a generator) is
+    cancelled amid the faults."""
 
-    def __init__(self, cluster, name, rng, bounded, options):
-        self.cluster, self.name, self.rows = cluster, name, FLIGHTS_ROWS
+    def __init__(self, cluster, name, kind, rng, options):
+        self.cluster, self.name, self.kind = cluster, name, kind
         self.output = cluster.output_root / name
         self.parallelism = options["parallelism"]
-        self.bounded = bounded
-        if not bounded:
-            graph = flights_job(self.output, name, rate=rng.choice((1500, 4000)),
-                                source_config={"follow": True}, **options)
-            self.check = check_flights
-        elif rng.random() < 0.5:
-            graph = flights_job(self.output, name, rate=rng.choice((1500, 4000)),
-                                part_size_max=rng.choice((None, "8KiB")), **options)
+        self.cancelled = False
+        self.rows = FLIGHTS_ROWS
+        if kind in ("flights", "follow"):
+            graph = flights_job(self.output, name, source_config={"follow": kind == "follow"},
+                                **options)
             self.check = check_flights
         else:
-            self.rows = rng.choice((20000, 40000))
-            graph = generator_job(self.output, name, rows=self.rows,
-                                  rate=rng.choice((1500, 4000)), keys=rng.choice((3, 200)),
+            self.rows = rng.choice((20000, 40000)) if kind == "made" else None
+            graph = generator_job(self.output, name, rows=self.rows, keys=rng.choice((3, 200)),
                                   **options)
-            self.check = functools.partial(check_generated, rows=self.rows)
-        self.submit(graph)
-
-    def submit(self, graph):
-        self.id = self.cluster.submit(graph)
+            self.check = functools.partial(check_generated, rows=self.rows,
+                                           complete=kind == "made")
+        self.id = cluster.submit(graph)
         self.watch = Watch(self.output, poll_s=WATCH_POLL_S)
         self.watch.__enter__()
-        self.progress = Progress(self.cluster.job_dir(self.id), self.output)
+        self.progress = Progress(cluster.job_dir(self.id), self.output)
+
+    def bounded(self):
+        return self.kind in ("flights", "made")
 
     def status(self):
         return self.cluster.status(self.id)
 
     def has_ended(self):
+        """In the way that is due."""
         status = self.status()
-        if status is not None and status["state"] in ENDED and status["state"] != "FINISHED":
+        due = "FINISHED" if self.bounded() else "CANCELED"
+        if status is not None and status["state"] in ENDED and status["state"] != due:
             raise AssertionError(f"{self.name} ended: {brief(status)}")
-        return status is not None and status["state"] == "FINISHED"
+        return status is not None and status["state"] == due
+
+    def cancel(self):
+        """Asks once; it counts as asked when somebody said yes. An answer that got lost does not."""
+        for which, coordinator in enumerate(self.cluster.coordinators):
+            if coordinator.alive() and not coordinator.paused() and not self.cancelled:
+                try:
+                    result = self.cluster.weir("cancel", self.id, which=which, seconds=5)
+                    self.cancelled = result.code == 0
+                except subprocess.TimeoutExpired:
+                    pass
+        return self.cancelled
 
     def rows_visible(self):
         header = any(path.suffix == ".csv" for path in visible(self.output))
         return sum(path.read_bytes().count(b"\n") - header for path in visible(self.output))
 
     def drain(self):
-        """Until all of its input is visible, and it has ended."""
-        if self.bounded:
+        """Until all of its input is visible, and it has ended. The last status."""
+        if self.bounded():
             return self.cluster.finish(self.id, DRAINED_S)
-        wait_for(lambda: f"{self.name} to be drained: {self.rows_visible():,} of {self.rows:,} "
-                 f"rows are visible; {brief(self.status())}",
-                 lambda: self.rows_visible() >= self.rows, DRAINED_S, 0.2)
-        self.cluster.weir("cancel", self.id, code=0, which=self.leader())
-        return self.cluster.wait_for_state(self.id, "CANCELED")
-
-    def leader(self):
-        """The port of a coordinator that answers."""
-        return wait_for("a coordinator that leads", lambda: next(
-            ([which] for which in range(len(self.cluster.ports))
-             if self.cluster.weir("status", self.id, which=which).code == 0), None))[0]
+        if self.kind == "follow":
+            wait_for(lambda: f"{self.name} to be drained: {self.rows_visible():,} of {self.rows:,} "
+                     f"rows are visible; {brief(self.status())}",
+                     lambda: self.rows_visible() >= self.rows, DRAINED_S, 0.2)
+        wait_for("a coordinator to cancel the job", lambda: self.cancelled or self.cancel())
+        return self.cluster.wait_for_state(self.id, "CANCELED", seconds=DRAINED_S)
 
     def verify(self, status):
-        """Once it has ended."""
+        """Once it has ended. Number of rows."""
         ended = end_of(status)
         self.progress.stop()
         self.watch.__exit__(None, None, None)
         rows = self.check(self.output, ended=ended)
-        if rows != self.rows:
+        if self.rows is None:
+            check_clean(self.output, ended)
+        elif rows != self.rows:
             raise AssertionError(f"{self.output}: {rows} rows where {self.rows} are due")
         left = self.cluster.leftovers(self.id, ended)
         if left:
             raise AssertionError(f"{self.name}: left in the checkpoint directory: {left}")
+        return rows
 
 
 class Torture:
@@ -135,7 +150,7 @@ class Torture:
         self.seed = seed
         self.jobs = []
         self.rounds = self.rows = self.restarts = self.completed = self.advances = 0
-        self.longest_gap_s = self.longest_to_running_s = 0.0
+        self.longest_gap_s = self.longest_to_recover_s = 0.0
         rng = random.Random(f"points {seed}")
         self.plan = KillPlan(rng, arguments.kills_per_point) if arguments.points else None
 
@@ -152,7 +167,7 @@ class Torture:
                 raise ValueError(f"no such fault here: {', '.join(unknown)}")
             kinds = arguments.faults
         self.end = time.monotonic() + arguments.minutes * 60
-        with TortureCluster(arguments.workers, arguments.coordinators,
+        with TortureCluster(arguments.workers, arguments.coordinators, arguments.slots,
                             disks=private.inside(),
                             network=arguments.network_namespaces) as cluster:
             self.cluster = cluster
@@ -172,22 +187,29 @@ class Torture:
 
     def round(self):
         rng, chaos = self.random, self.chaos
+        slots = self.arguments.workers * self.cluster.slots
         self.jobs = []
         if self.rounds:
             chaos.arm_again()
         for number in range(self.arguments.jobs):
-            options = {"parallelism": rng.choice((1, 2, 2, 4) if number == 0 else (1, 2)),
+            most = min(4, slots - 2) if number == 0 else 2  # together: not more than there are
+            options = {"parallelism": rng.randint(1, most),
                        "format": rng.choice(("json", "csv")),
-                       "interval": rng.choice(("20ms", "100ms", "300ms"))}
-            bounded = number == 0 or rng.random() < 0.6
+                       "interval": rng.choice(("20ms", "100ms", "300ms")),
+                       "rate": rng.choice((1500, 4000)),
+                       "part_size_max": rng.choice((None, "1KiB", "8KiB"))}
+            kinds = BOUNDED if number == 0 else KINDS
             if self.arguments.kills_per_point:
-                # So that every worker has a part in it, and has it when it dies.
-                options["parallelism"] = self.arguments.workers * self.cluster.slots
-                options["interval"] = "100ms"
-            self.jobs.append(Job(self.cluster, f"job-{self.rounds}-{number}", rng, bounded,
-                                 options))
-        while not self.over() and not all(job.has_ended() for job in self.jobs if job.bounded):
+                # Every worker has a part in it when it dies, and several files to publish.
+                options.update(parallelism=slots, interval="100ms", part_size_max="1KiB")
+            self.jobs.append(Job(self.cluster, f"job-{self.rounds}-{number}", rng.choice(kinds),
+                                 rng, options))
+        cancel_at = time.monotonic() + rng.uniform(1, 15)
+        while not self.over() and not all(job.has_ended() for job in self.jobs if job.bounded()):
             chaos.rest(rng.uniform(*self.arguments.rest))
+            for job in self.jobs:
+                if job.kind == "endless" and not job.cancelled and time.monotonic() > cancel_at:
+                    self.say(f"cancel {job.name}: {'yes' if job.cancel() else 'no answer'}")
             fault = chaos.step()
             if fault and fault.lost_workers is not None and rng.random() < 0.4:
                 self.require_advance(fault)
@@ -198,7 +220,7 @@ class Torture:
         """While the fault goes on, and it alone, each job completes a checkpoint, also after the
         fault was noticed: if there are slots for all."""
         slots = (self.arguments.workers - fault.lost_workers) * self.cluster.slots
-        jobs = [job for job in self.jobs if not job.bounded or not job.has_ended()]
+        jobs = [job for job in self.jobs if not job.cancelled and not job.has_ended()]
         if sum(job.parallelism for job in jobs) > slots or fault not in self.chaos.faults:
             return
         self.chaos.heal_others(fault)
@@ -224,25 +246,36 @@ class Torture:
         fault.until = time.monotonic()
 
     def settle(self):
-        """The faults have stopped: each job runs soon, and is drained; its result is checked."""
-        began = time.monotonic()
+        """The faults have stopped: each job runs and completes a checkpoint soon, and is drained;
+        its result is checked."""
+        at = time.time()
+
+        def recovered(job):
+            status = job.status()
+            return status is not None and (
+                job.cancelled or status["state"] == "FINISHED"
+                or status["state"] == "RUNNING" and job.progress.completed_since(at) > 0)
         for job in self.jobs:
-            self.cluster.wait_for_state(job.id, "RUNNING", "FINISHED",
-                                        seconds=RUNNING_S - (time.monotonic() - began))
-        to_running_s = time.monotonic() - began
-        self.longest_to_running_s = max(self.longest_to_running_s, to_running_s)
-        self.say(f"no more faults; all jobs run {to_running_s:.1f} s later")
+            wait_for(lambda: f"{job.name} to run and to complete a checkpoint, once the faults had "
+                     f"stopped: {brief(job.status())}", lambda: recovered(job),
+                     RECOVERED_S - (time.time() - at))
+        recovered_s = time.time() - at
+        self.longest_to_recover_s = max(self.longest_to_recover_s, recovered_s)
+        self.say(f"no more faults; all jobs run and have completed a checkpoint {recovered_s:.1f} s "
+                 f"later")
         for job in self.jobs:
             status = job.drain()
-            job.verify(status)
-            self.rows += job.rows
+            rows = job.verify(status)
+            self.rows += rows
             restarts = status["generation"] - 1  # "restarts" is since the present leader leads
             self.restarts += restarts
             self.completed += len(job.progress.completions)
             self.longest_gap_s = max(self.longest_gap_s,
                                      job.progress.longest_gap(end_of(status)))
             self.say(f"{job.name} {status['state']}, {restarts} restarts: "
-                     f"{job.rows:,} rows, each exactly once")
+                     f"{rows:,} rows, each exactly once")
+            for folder in self.cluster.output_root.glob(f"{job.name}*"):
+                shutil.rmtree(folder)
         self.cluster.forget_the_dead()
         self.rounds += 1
 
@@ -263,7 +296,7 @@ class Torture:
                f"{self.restarts} restarts, {self.completed} checkpoints completed")
         yield (f"longest time without a completed checkpoint {self.longest_gap_s:.1f} s; "
                f"{self.advances} times one was required during a fault; "
-               f"longest time to RUNNING after the faults {self.longest_to_running_s:.1f} s")
+               f"longest time from the last fault to a completed checkpoint {self.longest_to_recover_s:.1f} s")
 
 
 def parse(arguments):
@@ -288,16 +321,27 @@ def parse(arguments):
                         metavar="MIN,MAX", default=[0.1, 2.0],
                         help="seconds between two of them (default 0.1,2)")
     parser.add_argument("--workers", type=int, metavar="N",
-                        help="default 3, of two slots each; 2 with --kills-per-point")
+                        help="default 3; 2 with --kills-per-point; 4 with --network-namespaces")
+    parser.add_argument("--slots", type=int, metavar="N",
+                        help="of each worker: default 2; 1 with --network-namespaces, so that jobs "
+                        "are spread over the links")
     parser.add_argument("--coordinators", type=int, default=2, metavar="N")
     parsed = parser.parse_args(arguments)
     if len(parsed.rest) != 2:
         parser.error("--rest takes two numbers")
     if parsed.kills_per_point and not parsed.points:
         parser.error("--kills-per-point excludes --no-points")
-    parsed.workers = parsed.workers or (2 if parsed.kills_per_point else 3)
+    network = parsed.network_namespaces
+    parsed.slots = parsed.slots or (1 if network else 2)
+    parsed.workers = parsed.workers or (4 if network else 2 if parsed.kills_per_point else 3)
+    if parsed.workers * parsed.slots < 4:
+        parser.error("two jobs of two subtasks need four slots")
     parsed.jobs = 1 if parsed.kills_per_point else 2
     return parser, parsed
+
+
+def interrupt(number, frame):
+    raise KeyboardInterrupt
 
 
 def main():
@@ -321,6 +365,8 @@ def main():
         f"programs in {BIN_DIR}")
     if why_not:
         say(f"without faults of disks and connections: {why_not}")
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, interrupt)
     torture = Torture(arguments, seed, say)
     try:
         torture.run()

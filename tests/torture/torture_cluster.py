@@ -2,10 +2,10 @@
 own."""
 
 from cluster import KEEP, Cluster
-from disks import Disk
+from disks import SmallDisk
 from fabric import Fabric
 
-DISK_MEGABYTES = 64
+DISK_SIZE = "64m"
 COORDINATOR_PORT = 7070
 
 
@@ -22,16 +22,15 @@ class TortureCluster(Cluster):
         self.output_root.mkdir()
         self.disks = {}
         if disks:
-            self.disks = {"checkpoints": Disk(self.checkpoint_dir, DISK_MEGABYTES),
-                          "output": Disk(self.output_root, DISK_MEGABYTES)}
+            self.disks = {"checkpoints": SmallDisk(self.checkpoint_dir, DISK_SIZE),
+                          "output": SmallDisk(self.output_root, DISK_SIZE)}
+            for disk in self.disks.values():
+                disk.__enter__()
         self.fabric = None
         if network:
             self.fabric = Fabric([*self.coordinator_places, *self.worker_places])
 
     def __exit__(self, kind, error, trace):
-        for disk in self.disks.values():
-            disk.make_writable()
-            disk.empty()
         if self.fabric:
             self.fabric.close()
         if kind is not None and issubclass(kind, KeyboardInterrupt):
@@ -41,7 +40,7 @@ class TortureCluster(Cluster):
         for name, disk in self.disks.items():
             if kept:
                 disk.keep_copy(self.folder / f"{name}-at-the-end")
-            disk.unmount()
+            disk.__exit__()
         super().__exit__(kind, error, trace)
 
     def addresses(self):

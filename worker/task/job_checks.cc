@@ -4,6 +4,7 @@
 #include <map>
 
 #include "common/base/concat.h"
+#include "common/graph/builtin_configs.h"
 #include "common/graph/validate.h"
 #include "worker/connectors/files/files_checks.h"
 
@@ -33,21 +34,35 @@ Co<StatusOr<JobGraph>> CheckJobHere(WorkerEnvironment& environment, CheckJobRequ
     co_return InternalError(Concat("job '", validated->graph.name,
                                    "' still has a vertex of unknown schema after all checks"));
   }
-  std::map<std::string, std::string> sink_of_directory;
+  std::map<std::string, std::string> owner_of_directory;
   for (const JobVertex& vertex : validated->graph.vertices) {
-    if (vertex.type != "files.sink") continue;
-    StatusOr<std::string> path = vertex.config.Text("path");
-    if (!path.ok()) co_return path.status().WithContext(Concat("vertex '", vertex.uid, "'"));
-    std::string directory = std::filesystem::path(*path + "/").lexically_normal().string();
-    auto [other, added] = sink_of_directory.emplace(directory, vertex.uid);
-    if (!added) {
-      co_return InvalidArgumentError(Concat("vertex '", vertex.uid, "': path ", directory,
-                                            " is that of sink '", other->second,
-                                            "' too: each sink needs a directory of its own"));
+    std::string place = Concat("vertex '", vertex.uid, "'");
+    std::string field;
+    std::string owner;
+    if (vertex.type == "files.sink") {
+      field = "path";
+      owner = Concat("sink '", vertex.uid, "'");
+    } else if (vertex.type == "files.source") {
+      StatusOr<FilesSourceConfig> config = ParseFilesSourceConfig(vertex.config);
+      if (!config.ok()) co_return config.status().WithContext(place);
+      if (BadDataOf(*config, validated->options) != BadData::kDeadLetter) continue;
+      field = "dead_letter_path";
+      owner = Concat("the dead letters of source '", vertex.uid, "'");
+    } else {
+      continue;
     }
-    Status checked = co_await CheckFilesSink(*environment.files, vertex.config, request.job,
-                                             validated->graph.name, vertex.uid);
-    if (!checked.ok()) co_return checked.WithContext(Concat("vertex '", vertex.uid, "'"));
+    StatusOr<std::string> path = vertex.config.Text(field);
+    if (!path.ok()) co_return path.status().WithContext(place);
+    std::string directory = std::filesystem::path(*path + "/").lexically_normal().string();
+    auto [other, added] = owner_of_directory.emplace(directory, owner);
+    if (!added) {
+      co_return InvalidArgumentError(Concat(place, ": ", field, " ", directory, " is that of ",
+                                            other->second,
+                                            " too: each needs a directory of its own"));
+    }
+    Status checked = co_await CheckOutputDirectory(*environment.files, field, *path, request.job,
+                                                   validated->graph.name, vertex.uid);
+    if (!checked.ok()) co_return checked.WithContext(place);
   }
   co_return std::move(validated->graph);
 }

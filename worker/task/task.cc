@@ -31,6 +31,8 @@ std::string_view ToString(BlockingReason reason) {
       return "credit of a receiver";
     case BlockingReason::kSink:
       return "sink";
+    case BlockingReason::kDeadLetters:
+      return "dead letters";
     case BlockingReason::kFinishing:
       return "last checkpoint";
   }
@@ -44,8 +46,9 @@ struct Task::PendingSnapshot {
   std::vector<FrozenState> states;      // by node
   std::vector<SnapshotMetrics> metrics;
   int64_t frozen_us = 0;
-  bool has_sink = false;
-  std::optional<StatusOr<std::vector<Committable>>> prepared;
+  // By node, true: it has been asked for its committables.
+  std::vector<bool> owners;
+  std::vector<std::optional<StatusOr<std::vector<Committable>>>> prepared;
   CoSignal prepared_signal;
 };
 
@@ -163,7 +166,8 @@ void Task::Account(StepResult result) {
   std::atomic<int64_t>& counter =
       result.kind == StepResult::Kind::kProgress ? busy_us_
       : result.kind == StepResult::Kind::kBlocked &&
-              (result.reason == BlockingReason::kCredit || result.reason == BlockingReason::kSink)
+              (result.reason == BlockingReason::kCredit || result.reason == BlockingReason::kSink ||
+               result.reason == BlockingReason::kDeadLetters)
           ? backpressured_us_
           : idle_us_;
   counter.fetch_add(passed_us, std::memory_order_relaxed);
@@ -171,9 +175,8 @@ void Task::Account(StepResult result) {
 
 StepResult Task::StepRunning() {
   if (!OutputsHaveCredit()) return {StepResult::Kind::kBlocked, BlockingReason::kCredit};
-  if (nodes_.back()->sink != nullptr && !nodes_.back()->sink->Ready()) {
-    return {StepResult::Kind::kBlocked, BlockingReason::kSink};
-  }
+  BlockingReason blocked = BlockedByCommittables();
+  if (blocked != BlockingReason::kNone) return {StepResult::Kind::kBlocked, blocked};
   StepResult result = is_source_ ? StepSource() : StepInputs();
   if (result.kind == StepResult::Kind::kProgress) {
     FlushIfDue();
@@ -181,6 +184,15 @@ StepResult Task::StepRunning() {
     FlushOutputs();
   }
   return result;
+}
+
+BlockingReason Task::BlockedByCommittables() const {
+  // Only the ends of a chain can be a source or sink.
+  const Node& last = *nodes_.back();
+  if (last.sink != nullptr && !last.sink->Ready()) return BlockingReason::kSink;
+  if (!is_source_) return BlockingReason::kNone;
+  const CommittableOwner* owner = nodes_.front()->committable_owner();
+  return owner != nullptr && !owner->Ready() ? BlockingReason::kDeadLetters : BlockingReason::kNone;
 }
 
 StepResult Task::StepSource() {
@@ -343,9 +355,10 @@ void Task::OnCompleted(CheckpointId checkpoint) {
   if (state_ != State::kRunning && state_ != State::kEndedInput) return;
   for (const auto& node : nodes_) {
     if (node->source != nullptr) node->source->OnCompleted(checkpoint.value());
-    if (node->sink == nullptr) continue;
+    CommittableOwner* owner = node->committable_owner();
+    if (owner == nullptr) continue;
     std::string uid = node->vertex.uid;
-    node->sink->Publish(checkpoint, [this, uid, checkpoint](Status status) {
+    owner->Publish(checkpoint, [this, uid, checkpoint](Status status) {
       if (status.ok()) {
         observer_.OnPublished({checkpoint, uid, description_.subtask});
       } else {
@@ -364,7 +377,7 @@ void Task::OnAborted(CheckpointId checkpoint) {
   }
   if (state_ != State::kRunning && state_ != State::kEndedInput) return;
   for (const auto& node : nodes_) {
-    if (node->sink != nullptr) node->sink->OnAborted(checkpoint);
+    if (CommittableOwner* owner = node->committable_owner()) owner->OnAborted(checkpoint);
   }
 }
 
@@ -373,7 +386,10 @@ void Task::TakeSnapshot(Barrier barrier, int64_t first_barrier_wall_us, int64_t 
   int64_t start_us = environment_.clock->MonotonicMicros();
   auto snapshot = std::make_shared<PendingSnapshot>();
   snapshot->barrier = barrier;
-  for (const auto& node : nodes_) {
+  snapshot->owners.resize(nodes_.size());
+  snapshot->prepared.resize(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const std::unique_ptr<Node>& node = nodes_[i];
     FrozenState state;
     if (node->source != nullptr) {
       state.positions = node->source->SnapshotPositions();
@@ -388,14 +404,14 @@ void Task::TakeSnapshot(Barrier barrier, int64_t first_barrier_wall_us, int64_t 
       }
       state.keyed = std::move(*keyed);
     }
-    if (node->sink != nullptr) {
-      snapshot->has_sink = true;
-      node->sink->Prepare(barrier.checkpoint,
-                          [snapshot](StatusOr<std::vector<Committable>> committables) {
-                            if (snapshot->prepared) return;
-                            snapshot->prepared.emplace(std::move(committables));
-                            snapshot->prepared_signal.Notify();
-                          });
+    if (CommittableOwner* owner = node->committable_owner()) {
+      snapshot->owners[i] = true;
+      owner->Prepare(barrier.checkpoint,
+                     [snapshot, i](StatusOr<std::vector<Committable>> committables) {
+                       if (snapshot->prepared[i]) return;
+                       snapshot->prepared[i].emplace(std::move(committables));
+                       snapshot->prepared_signal.Notify();
+                     });
     }
     OperatorSnapshot part;
     part.uid = node->vertex.uid;
@@ -453,14 +469,16 @@ Co<void> Task::SnapshotFlow(std::shared_ptr<PendingSnapshot> snapshot) {
     std::string path = JoinPath(description_.job_directory, directory);
     ack.error = co_await SyncDirectory(*files_, path);
   }
-  if (snapshot->has_sink) {
-    // The rows are sealed whatever became of the state files: a failure here is the sink's own.
-    while (!snapshot->prepared) co_await snapshot->prepared_signal.Wait();
-    if (!snapshot->prepared->ok()) {
-      Fail(nodes_.back()->vertex.uid, snapshot->prepared->status());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (!snapshot->owners[i]) continue;
+    // Sealed whatever became of the state files: a failure here is the owner's own.
+    while (!snapshot->prepared[i]) co_await snapshot->prepared_signal.Wait();
+    StatusOr<std::vector<Committable>>& committables = *snapshot->prepared[i];
+    if (!committables.ok()) {
+      Fail(nodes_[i]->vertex.uid, committables.status());
       co_return;
     }
-    if (ack.error.ok()) ack.snapshots.back().committables = std::move(**snapshot->prepared);
+    if (ack.error.ok()) ack.snapshots[i].committables = *std::move(committables);
     KillPoint("task.after_prepare");
   }
   int64_t asynchronous_us = environment_.clock->MonotonicMicros() - snapshot->frozen_us;

@@ -28,10 +28,11 @@ namespace weir {
 // Why a task that has something to do does not go on.
 enum class BlockingReason {
   kNone,
-  kStarting,   // restoring state or opening operators
-  kCredit,     // a receiver has to take rows first
-  kSink,       // the sink has too much in flight
-  kFinishing,  // input ended; waits for the last checkpoint and its commit
+  kStarting,     // restoring state or opening operators
+  kCredit,       // a receiver has to take rows first
+  kSink,         // the sink has too much in flight
+  kDeadLetters,  // the source has too many of them in flight
+  kFinishing,    // input ended; waits for the last checkpoint and its commit
 };
 std::string_view ToString(BlockingReason reason);
 
@@ -136,6 +137,7 @@ class Task : public Executor {
   void RestoreCounts(Node& node);
   Co<Status> RestoreNode(Node& node);
   Co<void> SnapshotFlow(std::shared_ptr<PendingSnapshot> snapshot);
+  BlockingReason BlockedByCommittables() const;
   void Fail(const std::string& uid, Status error);
   void Account(StepResult result);
 

@@ -47,13 +47,14 @@ class Task::Context : public KeyedOperatorContext, public SourceContext, public 
   StateBackend& state() override;
   // SourceContext
   void CountDropped(int64_t rows) override;
-  // SinkContext
+  // SourceContext and SinkContext
   const JobId& job() const override;
   const std::string& job_name() const override;
   Generation generation() const override;
   bool resumes() const override;
-  const SchemaPtr& input_schema() const override;
   void Fail(Status status) override;
+  // SinkContext
+  const SchemaPtr& input_schema() const override;
 
   // The error of a keyed_bytes_or_fail since the last call.
   Status TakeError();
@@ -80,6 +81,11 @@ class Task::Node {
         output(task, index) {}
 
   bool keyed() const { return state != nullptr; }
+  // What of this node waits for checkpoints to complete; nullptr: nothing.
+  CommittableOwner* committable_owner() const {
+    if (sink != nullptr) return sink.get();
+    return source != nullptr ? source->committable_owner() : nullptr;
+  }
 
   const JobVertex& vertex;
   const int parallelism;

@@ -272,14 +272,15 @@ Co<void> WorkerNode::SettleFlow(SettleRequest request, Done done) {
     done(registry.status());
     co_return;
   }
-  const SinkFactory* factory = (*registry)->FindSink(request.vertex.type);
+  const CommitterFactory* factory = (*registry)->FindCommitter(request.vertex.type);
   if (factory == nullptr) {
     done(InvalidArgumentError(Concat("vertex '", request.vertex.uid, "': this worker knows no ",
-                                     "sink type '", request.vertex.type, "'")));
+                                     "type '", request.vertex.type,
+                                     "' whose output it can settle")));
     co_return;
   }
   SettleContext context(request, environment_);
-  std::unique_ptr<Committer> committer = factory->committer();
+  std::unique_ptr<Committer> committer = (*factory)();
   committer->Open(context);
   Committer* raw = committer.get();
   std::vector<Committable> committables = request.committables;
@@ -297,7 +298,7 @@ Co<void> WorkerNode::SettleFlow(SettleRequest request, Done done) {
   log::Info("settled job=", request.job, " uid=", request.vertex.uid,
             " generation=", request.generation, " committables=", request.committables.size(),
             " outcome=", status.ToString());
-  done(status.WithContext(Concat("settling sink '", request.vertex.uid, "'")));
+  done(status.WithContext(Concat("settling the output of '", request.vertex.uid, "'")));
 }
 
 void WorkerNode::CheckJob(CheckJobRequest request, DoneWith<JobGraph> done) {

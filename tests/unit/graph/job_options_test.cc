@@ -99,8 +99,8 @@ TEST(JobOptionsTest, RefusesWithNameValueAndWhatIsValid) {
             "option 'max_parallelism' is '32769': valid is 1 ... 32768");
   EXPECT_EQ(ErrorOf({{"state.backend", "rocksdb"}}),
             "option 'state.backend' is 'rocksdb': valid is memory");
-  EXPECT_EQ(ErrorOf({{"bad_data", "dead_letter"}}),
-            "option 'bad_data' is 'dead_letter', which is not supported yet: valid is fail, drop");
+  EXPECT_EQ(ErrorOf({{"bad_data", "dead_letters"}}),
+            "option 'bad_data' is 'dead_letters': valid is fail, drop, dead_letter");
   EXPECT_NE(ErrorOf({{"xyzzy", "1"}}).find("known are parallelism, max_parallelism"),
             std::string::npos);
   for (const char* value : {"", "x", "1.5", "-1", " 1", "99999999999"}) {

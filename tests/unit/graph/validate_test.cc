@@ -163,9 +163,29 @@ TEST(ValidateTest, RefusesConfigFields) {
       "vertex 'in' (files.source): config field 'rate' is '0' (an integer): expected a number "
       "of rows per second above 0");
   EXPECT_EQ(
-      ErrorAfter([](JobGraph& g) { g.vertices[0].config.Set("bad_data", "dead_letter"); }),
-      "vertex 'in' (files.source): config field 'bad_data' is 'dead_letter' (a text): expected "
-      "fail or drop (dead_letter is not supported yet)");
+      ErrorAfter([](JobGraph& g) { g.vertices[0].config.Set("bad_data", "letter"); }),
+      "vertex 'in' (files.source): config field 'bad_data' is 'letter' (a text): expected fail, "
+      "drop or dead_letter");
+  // Whoever says so, the dead letters need a place; one that is not needed does no harm.
+  const std::string no_place =
+      "vertex 'in' (files.source): config field 'dead_letter_path' is missing: bad_data is "
+      "dead_letter, which needs a directory to put rows into that cannot be read";
+  EXPECT_EQ(ErrorAfter([](JobGraph& g) { g.vertices[0].config.Set("bad_data", "dead_letter"); }),
+            no_place);
+  EXPECT_EQ(ErrorAfter([](JobGraph& g) { g.options["bad_data"] = "dead_letter"; }), no_place);
+  EXPECT_EQ(ErrorAfter([](JobGraph& g) {
+              g.options["bad_data"] = "dead_letter";
+              g.vertices[0].config.Set("bad_data", "drop");
+            }),
+            "no error");
+  EXPECT_EQ(ErrorAfter([](JobGraph& g) {
+              g.options["bad_data"] = "dead_letter";
+              g.vertices[0].config.Set("dead_letter_path", "/dead");
+            }),
+            "no error");
+  EXPECT_EQ(ErrorAfter([](JobGraph& g) { g.vertices[0].config.Set("dead_letter_path", ""); }),
+            "vertex 'in' (files.source): config field 'dead_letter_path' is '' (a text): expected "
+            "a directory");
   EXPECT_EQ(
       ErrorAfter([](JobGraph& g) { g.vertices[2].config = Config{{"format", "json"}}; }),
       "vertex 'out' (files.sink): config field 'path' is missing: expected a text (directory, "

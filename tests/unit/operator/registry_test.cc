@@ -27,6 +27,7 @@ TEST(RegistryTest, FindsWhatIsRegistered) {
   EXPECT_NE(registry.FindOperator("a"), nullptr);
   EXPECT_EQ(registry.FindOperator("s"), nullptr);
   EXPECT_NE(registry.FindSink("s"), nullptr);
+  EXPECT_NE(registry.FindCommitter("s"), nullptr);
   EXPECT_NE(registry.FindSource("o"), nullptr);
   EXPECT_EQ(registry.FindSource("c"), nullptr);
   EXPECT_EQ(registry.OperatorTypes(), (std::vector<std::string>{"a", "b"}));

@@ -28,7 +28,7 @@ Co<Status> CheckMark(FileSystem& files, SinkDirectory directory) {
   StatusOr<Mark> mark = ParseMark(*bytes);
   if (!mark.ok()) co_return mark.status().WithContext(path).WithRetry(false);
   if (mark->job == directory.job && mark->uid == directory.uid) co_return Status();
-  co_return FailedPreconditionError(Concat("files.sink '", directory.uid, "': ", directory.path,
+  co_return FailedPreconditionError(Concat(directory.Owner(), ": ", directory.path,
                                            " belongs to sink '", mark->uid, "' of job ",
                                            mark->job_name, " (", mark->job, "), not to job ",
                                            directory.job_name, " (", directory.job, ")"));
@@ -36,17 +36,17 @@ Co<Status> CheckMark(FileSystem& files, SinkDirectory directory) {
 
 // The directory is not the one that the sink marked, or has been emptied.
 Status Unmarked(const SinkDirectory& directory) {
-  return UnavailableError(Concat("files.sink '", directory.uid, "': ", directory.path,
+  return UnavailableError(Concat(directory.Owner(), ": ", directory.path,
                                  " does not bear this sink's mark ", kMarkName,
                                  " any more (is it mounted?)"));
 }
 
 Status WrongLength(const SinkDirectory& directory, const std::string& name, int64_t length,
                    const FilePart& part) {
-  return FailedPreconditionError(Concat("files.sink '", directory.uid,
-                                        "': ", JoinPath(directory.path, name), " has ", length,
-                                        " bytes; what was sealed as ", part.pending_name, " for ",
-                                        part.final_name, " has ", part.length));
+  return FailedPreconditionError(Concat(directory.Owner(), ": ", JoinPath(directory.path, name),
+                                        " has ", length, " bytes; what was sealed as ",
+                                        part.pending_name, " for ", part.final_name, " has ",
+                                        part.length));
 }
 
 // One part. `renamed` counts the renames of the call.
@@ -72,8 +72,8 @@ Co<Status> PublishPart(FileSystem& files, SinkDirectory directory, FilePart part
       co_return WrongLength(directory, part.pending_name, **pending, part);
     }
     if (published->has_value()) {
-      co_return FailedPreconditionError(Concat("files.sink '", directory.uid, "': cannot publish ",
-                                               pending_path, ": ", final_path,
+      co_return FailedPreconditionError(Concat(directory.Owner(), ": cannot publish ", pending_path,
+                                               ": ", final_path,
                                                " exists and is not of this sink"));
     }
     KillPoint((*renamed)++ == 0 ? "sink.before_rename" : "sink.between_renames");
@@ -95,11 +95,13 @@ Co<Status> PublishPart(FileSystem& files, SinkDirectory directory, FilePart part
   }
   if (!mark.ok() || may_be_taken) co_return mark;
   co_return FailedPreconditionError(
-      Concat("files.sink '", directory.uid, "': ", pending_path,
+      Concat(directory.Owner(), ": ", pending_path,
              " is lost: somebody removed it before it was published as ", part.final_name));
 }
 
 }  // namespace
+
+std::string SinkDirectory::Owner() const { return Concat(type, " '", uid, "'"); }
 
 Co<Status> MarkDirectory(FileSystem& files, SinkDirectory directory, HiddenName unique,
                          bool marked) {

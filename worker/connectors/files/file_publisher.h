@@ -10,12 +10,15 @@
 
 namespace weir {
 
-// The directory of a sink and whose it is.
+// The directory of a sink, or of the dead letters of a source, and whose it is.
 struct SinkDirectory {
   std::string path;
   JobId job;
   std::string job_name;
   std::string uid;
+  std::string type = "files.sink";  // of the vertex
+
+  std::string Owner() const;  // "files.sink 'out'"
 };
 
 // Makes the directory and its mark, durably. It bears the mark of another sink: a user error that

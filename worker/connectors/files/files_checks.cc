@@ -130,12 +130,9 @@ Co<Status> CheckWritable(FileSystem& files, std::string directory, std::string n
 
 }  // namespace
 
-Co<Status> CheckFilesSink(FileSystem& files, Config config, JobId job, std::string job_name,
-                          std::string uid) {
-  StatusOr<FilesSinkConfig> parsed = ParseFilesSinkConfig(config);
-  if (!parsed.ok()) co_return parsed.status();
-  const std::string& path = parsed->path;
-  std::string field = Concat("config field 'path' is '", path, "'");
+Co<Status> CheckOutputDirectory(FileSystem& files, std::string field_name, std::string path,
+                                JobId job, std::string job_name, std::string uid) {
+  std::string field = Concat("config field '", field_name, "' is '", path, "'");
   if (!path.starts_with('/')) {
     co_return InvalidArgumentError(Concat(field, ": expected an absolute path"));
   }
@@ -170,8 +167,8 @@ Co<Status> CheckFilesSink(FileSystem& files, Config config, JobId job, std::stri
         if (count++ == 0) first = name.name;
       }
       co_return FailedPreconditionError(Concat(
-          field, ": the directory holds the output of sink '", mark->uid, "' of job ",
-          mark->job_name, " (", mark->job, "), ", count, " files",
+          field, ": the directory holds the output of '", mark->uid, "' of job ", mark->job_name,
+          " (", mark->job, "), ", count, " files",
           count > 0 ? Concat(", the first ", first) : std::string(),
           "; choose another path, or, if that job has ended, remove its files and ", kMarkName));
     }

@@ -24,12 +24,13 @@ struct ResolvedFilesSource {
 // of no bytes have no rows, and no header to check.
 Co<StatusOr<ResolvedFilesSource>> ResolveFilesSource(FileSystem& files, Config config);
 
-// Checks the directory of a sink. It must be possible to make it, or to write in it (tried with a
+// Checks the output directory that config field `field_name` of a vertex names: of a sink, or of
+// the dead letters of a source. It must be possible to make it, or to write in it (tried with a
 // file that is removed again). It may hold nothing, or the mark and files of this very sink (same
 // job id and uid: a job that is submitted again, or restarted). Everything else is refused by name:
 // foreign files, and the output of another sink or an earlier job of the same name, whose file
 // names the new one would make again: choose another path, or remove those files with the mark.
-Co<Status> CheckFilesSink(FileSystem& files, Config config, JobId job, std::string job_name,
-                          std::string uid);
+Co<Status> CheckOutputDirectory(FileSystem& files, std::string field_name, std::string path,
+                                JobId job, std::string job_name, std::string uid);
 
 }  // namespace weir

@@ -21,12 +21,24 @@ constexpr int64_t kRetryMaxMicros = 1'600'000;  // the last wait; 3.1 s in all
 
 void FilesCommitter::Open(CommitterContext& context) {
   context_ = &context;
-  StatusOr<FilesSinkConfig> config = ParseFilesSinkConfig(context.config());
-  config_status_ = config.status();
-  directory_ = {.path = config.ok() ? config->path : "",
+  directory_ = {.path = "",
                 .job = context.job(),
                 .job_name = context.job_name(),
-                .uid = context.uid()};
+                .uid = context.uid(),
+                .type = kind_ == Kind::kSink ? "files.sink" : "files.source"};
+  if (kind_ == Kind::kSink) {
+    StatusOr<FilesSinkConfig> config = ParseFilesSinkConfig(context.config());
+    config_status_ = config.status();
+    if (config.ok()) directory_.path = config->path;
+  } else {
+    StatusOr<FilesSourceConfig> config = ParseFilesSourceConfig(context.config());
+    config_status_ = config.status();
+    if (config.ok()) directory_.path = config->dead_letter_path;
+    if (config.ok() && directory_.path.empty()) {
+      config_status_ = InvalidArgumentError(
+          Concat(directory_.Owner(), " has no 'dead_letter_path' to settle its dead letters in"));
+    }
+  }
 }
 
 void FilesCommitter::Answer(std::function<void(Status)> done, Status status) {
@@ -68,7 +80,7 @@ Co<void> FilesCommitter::CommitParts(std::vector<FilePart> parts,
       Answer(std::move(done), status);
       co_return;
     }
-    log::Warning("files.sink '", directory_.uid, "' cannot commit yet: ", status.message(),
+    log::Warning(directory_.Owner(), " cannot commit yet: ", status.message(),
                  " retry_ms=", retry_us / 1000);
     co_await Sleep(context_->timers(), retry_us);
     retry_us *= 2;
@@ -112,7 +124,7 @@ Co<Status> FilesCommitter::RemovePending(Generation generation, std::vector<File
     ++removed;
   }
   if (removed == 0) co_return Status();
-  log::Info("files.sink '", directory_.uid, "' removed what no checkpoint lists: files=", removed,
+  log::Info(directory_.Owner(), " removed what no checkpoint lists: files=", removed,
             " directory=", directory_.path);
   co_return co_await SyncDirectory(files, directory_.path);
 }

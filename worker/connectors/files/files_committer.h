@@ -10,11 +10,15 @@
 
 namespace weir {
 
-// Settles what files.sink sealed. Errors of the file system are tried again for a few seconds, then
-// answered: who asked says so and asks again. Answers may destroy it. Thread: confined to the file
-// system's executor.
+// Settles what files.sink sealed, or the dead letters of files.source. Errors of the file system
+// are tried again for a few seconds, then answered: who asked says so and asks again. Answers may
+// destroy it. Thread: confined to the file system's executor.
 class FilesCommitter : public Committer {
  public:
+  // Where the files are, by the config of the vertex.
+  enum class Kind { kSink, kDeadLetters };
+  explicit FilesCommitter(Kind kind = Kind::kSink) : kind_(kind) {}
+
   void Open(CommitterContext& context) override;
   void Commit(std::vector<Committable> committables, std::function<void(Status)> done) override;
   // Removes hidden files alone, by exact name.
@@ -30,6 +34,7 @@ class FilesCommitter : public Committer {
   void Answer(std::function<void(Status)> done, Status status);
   StatusOr<std::vector<FilePart>> Decode(const std::vector<Committable>& committables) const;
 
+  const Kind kind_;
   CommitterContext* context_ = nullptr;
   Status config_status_;
   SinkDirectory directory_;

@@ -105,7 +105,16 @@ std::optional<FilePosition> DecodeFilePosition(std::string_view text) {
 Status FilesSource::Open(SourceContext& context, const std::vector<SplitState>& restored) {
   context_ = &context;
   WEIR_ASSIGN_OR_RETURN(config_, ParseFilesSourceConfig(context.config()));
-  bad_data_ = config_.bad_data.value_or(context.options().bad_data);
+  bad_data_ = BadDataOf(config_, context.options());
+  if (bad_data_ == BadData::kDeadLetter) {
+    WEIR_RETURN_IF_ERROR(CheckDeadLetters(config_, context.options()));
+    dead_letters_ = std::make_unique<DeadLetters>(context, config_.dead_letter_path);
+    dead_letters_->Open([this](Status status) {
+      dead_letters_open_ = status.ok();
+      if (!status.ok() && failed_.ok()) failed_ = status.WithContext("dead letters");
+      context_->Wake();
+    });
+  }
   int64_t subtasks = context.parallelism();
   if (!config_.follow) {
     if (!config_.files.has_value()) {
@@ -357,6 +366,7 @@ void FilesSource::TakeAhead(Split* split) {
 
 StatusOr<PollResult> FilesSource::Poll(Output& output) {
   if (!failed_.ok()) return failed_;
+  if (!MayLeaveOut()) return PollResult::kIdle;
   int64_t rows_max = std::max<int64_t>(1, context_->options().batch_rows_max);
   if (limiter_.has_value()) {
     int64_t due = limiter_->Due(context_->clock().MonotonicMicros());
@@ -389,7 +399,7 @@ StatusOr<PollResult> FilesSource::Poll(Output& output) {
 StatusOr<int64_t> FilesSource::DecodeSplit(Split* split, int64_t rows_max, BatchBuilder* builder) {
   const int64_t bytes_max = std::max<int64_t>(1, context_->options().batch_bytes_max);
   int64_t rows = 0;  // appended or bad
-  while (rows < rows_max && builder->byte_size() < bytes_max) {
+  while (rows < rows_max && builder->byte_size() < bytes_max && MayLeaveOut()) {
     if (split->skipped.has_value()) {
       if (SkipLongRow(split)) {
         ++rows;
@@ -405,7 +415,10 @@ StatusOr<int64_t> FilesSource::DecodeSplit(Split* split, int64_t rows_max, Batch
         if (bad_data_ == BadData::kFail) {
           return BadRow(*split, result.before_bad_row, result.bad_row);
         }
-        context_->CountDropped(1);
+        const size_t begin = result.before_bad_row.bytes;
+        const std::string_view row = bytes.substr(begin, result.done.bytes - begin);
+        LeaveOut(*split, result.before_bad_row, static_cast<int64_t>(row.size()), row,
+                 result.bad_row);
         ++rows;
       }
       split->begin += result.done.bytes;
@@ -415,6 +428,7 @@ StatusOr<int64_t> FilesSource::DecodeSplit(Split* split, int64_t rows_max, Batch
         if (bad_data_ == BadData::kFail) return BadRow(*split, {}, result.error);
         split->position_tail = TailOf(*split->tail, {split->buffer.data(), split->begin});
         split->skipped = 0;
+        split->skipped_error = result.error;
         continue;
       }
       if (result.done.bytes > 0) continue;
@@ -442,11 +456,28 @@ bool FilesSource::SkipLongRow(Split* split) {
   *split->skipped += static_cast<int64_t>(skipped);
   const bool file_ends = split->at_end && split->begin == split->end && !config_.follow;
   if (!found && !file_ends) return false;
-  context_->CountDropped(1);
+  LeaveOut(*split, {}, *split->skipped, std::nullopt, split->skipped_error);
   split->position.offset += *split->skipped;
   split->position.line += found ? 1 : 0;
   split->skipped.reset();
   return true;
+}
+
+// Whether there is room for another bad row, whatever rows come.
+bool FilesSource::MayLeaveOut() const {
+  return dead_letters_ == nullptr || (dead_letters_open_ && dead_letters_->parts().Ready());
+}
+
+void FilesSource::LeaveOut(const Split& split, const TextProgress& before, int64_t length,
+                           std::optional<std::string_view> bytes, const Status& status) {
+  context_->CountDropped(1);
+  if (dead_letters_ == nullptr) return;
+  dead_letters_->Add({.file = split.path,
+                      .line = split.position.line + before.lines,
+                      .offset = split.position.offset + static_cast<int64_t>(before.bytes),
+                      .length = length,
+                      .reason = status.message(),
+                      .bytes = bytes});
 }
 
 Status FilesSource::BadRow(const Split& split, const TextProgress& before,
@@ -531,6 +562,13 @@ std::vector<SplitState> FilesSource::SnapshotPositions() {
   return positions;
 }
 
-void FilesSource::Close() { closed_ = true; }
+CommittableOwner* FilesSource::committable_owner() {
+  return dead_letters_ == nullptr ? nullptr : &dead_letters_->parts();
+}
+
+void FilesSource::Close() {
+  closed_ = true;
+  if (dead_letters_ != nullptr) dead_letters_->parts().Close();
+}
 
 }  // namespace weir

@@ -13,6 +13,7 @@
 #include "common/operator/source.h"
 #include "common/record/text_decoder.h"
 #include "common/threading/co.h"
+#include "worker/connectors/files/dead_letters.h"
 #include "worker/connectors/files/files_glob.h"
 #include "worker/connectors/rate_limit/rate_limiter.h"
 
@@ -48,6 +49,8 @@ std::optional<FilePosition> DecodeFilePosition(std::string_view text);
 // stands there now is not to be read from its middle. It is looked at again whenever its version
 // changed (following) and with every read.
 //
+// A row that cannot be read ends the job, is left out and counted, or becomes a dead letter too.
+//
 // Up to kOpenMax files are read side by side, a batch of each in turn, each with at most one chunk
 // read ahead. Poll only parses. Thread: the task's.
 class FilesSource : public Source {
@@ -55,6 +58,7 @@ class FilesSource : public Source {
   Status Open(SourceContext& context, const std::vector<SplitState>& restored) override;
   StatusOr<PollResult> Poll(Output& output) override;
   std::vector<SplitState> SnapshotPositions() override;
+  CommittableOwner* committable_owner() override;
   void Close() override;
 
  private:
@@ -80,6 +84,7 @@ class FilesSource : public Source {
     // In a row that is too long to be kept: so many bytes of it are behind the position already.
     // The position and its tail stay in front of the row until its end is found.
     std::optional<int64_t> skipped;
+    Status skipped_error;
     std::string position_tail;
     CoSignal room;  // `ahead` was taken
   };
@@ -102,6 +107,10 @@ class FilesSource : public Source {
   bool SkipLongRow(Split* split);
   // What is wrong with the row at `before` behind the split's position.
   Status BadRow(const Split& split, const TextProgress& before, const Status& status) const;
+  // Leaves a row out that is bad and begins there. `bytes`: absent when it is too long.
+  void LeaveOut(const Split& split, const TextProgress& before, int64_t length,
+                std::optional<std::string_view> bytes, const Status& status);
+  bool MayLeaveOut() const;
   FilePosition PositionOf(const Split& split) const;
   std::unique_ptr<TextDecoder> MakeDecoder() const;
   void Fail(Status status);
@@ -112,6 +121,8 @@ class FilesSource : public Source {
   BadData bad_data_ = BadData::kFail;
   Status failed_;
   bool closed_ = false;
+  std::unique_ptr<DeadLetters> dead_letters_;  // if bad rows become some
+  bool dead_letters_open_ = false;
   std::optional<RateLimiter> limiter_;
   bool waking_ = false;
   std::map<std::string, std::unique_ptr<Split>> splits_;  // by path

@@ -9,7 +9,9 @@
 namespace weir {
 
 void RegisterFilesConnector(Registry& registry) {
-  registry.AddSource("files.source", [] { return std::make_unique<FilesSource>(); });
+  registry.AddSource(
+      "files.source", [] { return std::make_unique<FilesSource>(); },
+      [] { return std::make_unique<FilesCommitter>(FilesCommitter::Kind::kDeadLetters); });
   registry.AddSink("files.sink", {.sink = [] { return std::make_unique<FilesSink>(); },
                                   .committer = [] { return std::make_unique<FilesCommitter>(); }});
 }

@@ -185,6 +185,36 @@ TEST_F(CoordinatorTest, LostWorkerEndsTheGenerationAndTheJobGoesOnFromTheNewestC
   ExpectLogSound();
 }
 
+// Given a source with dead letters, then they are published and settled like the rows of the sink.
+TEST_F(CoordinatorTest, WhatASourceSealedIsSettledLikeTheOutputOfASink) {
+  auto process = RunJob(R"({
+    "name": "letters", "options": {"parallelism": "2", "checkpoint.interval": "1s"},
+    "vertices": [
+      {"uid": "rows", "type": "files.source",
+       "config": {"path": "/data/*", "format": "json", "schema": {"id": "INT64"},
+                  "bad_data": "dead_letter", "dead_letter_path": "/dead"}},
+      {"uid": "out", "type": "files.sink", "config": {"path": "/out", "format": "json"}}],
+    "edges": [{"from": "rows", "to": "out"}]})");
+  ASSERT_TRUE(Completes(*process, 2));
+  EXPECT_EQ(cluster_->Count(Fate::kPublished), 8);  // two vertices, two subtasks, two checkpoints
+  cluster_->auto_publish = false;
+  ASSERT_TRUE(Completes(*process, 3));
+  EXPECT_EQ(cluster_->Count(Fate::kSealed), 4);
+  cluster_->auto_ack = false;
+  ASSERT_TRUE(cluster_->Until([&] { return cluster_->Count(Fate::kSealed) == 8; }));
+  cluster_->KillWorker("worker-2");
+  cluster_->auto_publish = cluster_->auto_ack = true;
+  cluster_->AddWorker("worker-3", 1);
+  ASSERT_TRUE(cluster_->Until([&] { return Get(*process).generation.value() == 2; }));
+  ASSERT_TRUE(Reaches(*process, JobState::kRunning));
+  EXPECT_EQ(cluster_->Count(Fate::kPublished), 12);
+  EXPECT_EQ(cluster_->Count(Fate::kAborted), 4);
+  auto cancel = Cancel(*process);
+  ASSERT_TRUE(Reaches(*process, JobState::kCanceled));
+  EXPECT_EQ(cluster_->Count(Fate::kSealed), 0);
+  ExpectOutsideSound();
+}
+
 TEST_F(CoordinatorTest, SilentWorkerIsLostAfterTheTimeout) {
   auto process = RunJob();
   cluster_->AddWorker("worker-3", 1);

@@ -326,9 +326,8 @@ void FakeCluster::Watch(const std::string& address, std::function<void()> broken
   watches_[address].push_back(std::move(broken));
 }
 
-std::string FakeCluster::UidOf(const RunningJob& job, int task, bool last) const {
-  const std::vector<int>& chain = job.plan.tasks[task].chain;
-  return job.start.graph.vertices[last ? chain.back() : chain.front()].uid;
+std::string FakeCluster::UidOf(const RunningJob& job, int task) const {
+  return job.start.graph.vertices[job.plan.tasks[task].chain.front()].uid;
 }
 
 void FakeCluster::StartTasks(Worker& worker, const StartTasksRequest& request) {
@@ -388,7 +387,7 @@ void FakeCluster::FailTask(const JobId& id, Status error) {
   report.job = id;
   report.generation = it->first.second;
   report.reports.push_back(TaskReport{assignment.task, assignment.subtask, TaskState::kFailed,
-                                      UidOf(it->second, assignment.task, false), error});
+                                      UidOf(it->second, assignment.task), error});
   Tell([report](Coordinator& coordinator) { coordinator.ReportTasks(report, [](Status) {}); });
 }
 
@@ -399,7 +398,10 @@ void FakeCluster::Trigger(const TriggerRequest& request) {
   for (const TaskAssignment& assignment : job.start.assignments) {
     for (int index : job.plan.tasks[assignment.task].chain) {
       const JobVertex& vertex = job.start.graph.vertices[index];
-      if (BuiltinTypes().at(vertex.type).kind != VertexKind::kSink) continue;
+      const TypeDescriptor& type = BuiltinTypes().at(vertex.type);
+      const bool owns = type.kind == VertexKind::kSink ||
+                        (type.owns_committables && type.owns_committables(vertex.config, {}));
+      if (!owns) continue;
       Committable committable{
           vertex.uid, assignment.subtask, request.generation, request.checkpoint, 0, "rows"};
       job.listed[{vertex.uid, assignment.subtask}].push_back(committable);
@@ -469,19 +471,21 @@ void FakeCluster::Publish(Worker& worker, const CheckpointNotice& notice) {
   report.generation = notice.generation;
   for (const TaskAssignment& assignment : job.start.assignments) {
     if (assignment.worker != worker.info.name) continue;
-    std::string uid = UidOf(job, assignment.task, true);
-    auto listed = job.listed.find({uid, assignment.subtask});
-    if (listed == job.listed.end()) continue;
-    std::vector<Committable> left;
-    for (const Committable& one : listed->second) {
-      if (one.checkpoint <= notice.checkpoint) {
-        SetFate(one, notice.job, Fate::kPublished);
-      } else {
-        left.push_back(one);
+    for (int index : job.plan.tasks[assignment.task].chain) {
+      const std::string& uid = job.start.graph.vertices[index].uid;
+      auto listed = job.listed.find({uid, assignment.subtask});
+      if (listed == job.listed.end()) continue;
+      std::vector<Committable> left;
+      for (const Committable& one : listed->second) {
+        if (one.checkpoint <= notice.checkpoint) {
+          SetFate(one, notice.job, Fate::kPublished);
+        } else {
+          left.push_back(one);
+        }
       }
+      listed->second = std::move(left);
+      report.reports.push_back(PublishReport{notice.checkpoint, uid, assignment.subtask});
     }
-    listed->second = std::move(left);
-    report.reports.push_back(PublishReport{notice.checkpoint, uid, assignment.subtask});
   }
   Tell([report](Coordinator& coordinator) { coordinator.ReportPublished(report, [](Status) {}); });
 }

@@ -156,7 +156,7 @@ class FakeCluster {
   void SetFate(const Committable& committable, const JobId& job, Fate fate);
   // As mail of the coordinator that workers follow.
   void Tell(std::function<void(Coordinator&)> message);
-  std::string UidOf(const RunningJob& job, int task, bool last) const;
+  std::string UidOf(const RunningJob& job, int task) const;  // of its first vertex
 
   std::shared_ptr<MemoryFileSystem::Disk> disk_;
   ManualExecutor view_loop_;

@@ -46,8 +46,7 @@ class FilesChecksTest : public testing::Test {
     return resolved.ok() ? "no error" : resolved.status().message();
   }
   Status Sink(std::string job = "aaaa") {
-    return Run(CheckFilesSink(files_, Config{{"path", "/base/out"}, {"format", "csv"}}, JobId(job),
-                              "flights", "out"));
+    return Run(CheckOutputDirectory(files_, "path", "/base/out", JobId(job), "flights", "out"));
   }
 
   ManualExecutor executor_;

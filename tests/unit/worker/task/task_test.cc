@@ -24,9 +24,34 @@ struct Trace {
   int64_t source_rows = 0;
   int64_t source_next = 0;
   bool sink_ready = true;
+  bool source_owns = false;  // the source has dead letters
+  bool letters_ready = true;
   std::function<void(StatusOr<std::vector<Committable>>)> prepare_done;
 };
 Trace* trace = nullptr;
+
+// What a source writes beside its rows.
+class Letters : public CommittableOwner {
+ public:
+  bool Ready() const override { return trace->letters_ready; }
+  void Prepare(CheckpointId n,
+               std::function<void(StatusOr<std::vector<Committable>>)> done) override {
+    trace->calls.push_back("letters: prepare " + std::to_string(n.value()) + " at " +
+                           std::to_string(trace->source_next));
+    Committable letter;
+    letter.uid = "numbers";
+    letter.checkpoint = n;
+    letter.payload = "letters";
+    done(std::vector<Committable>{letter});
+  }
+  void Publish(CheckpointId n, std::function<void(Status)> done) override {
+    trace->calls.push_back("letters: publish " + std::to_string(n.value()));
+    done(Status());
+  }
+  void OnAborted(CheckpointId n) override {
+    trace->calls.push_back("letters: abort " + std::to_string(n.value()));
+  }
+};
 
 class CountingSource : public Source {
  public:
@@ -46,8 +71,12 @@ class CountingSource : public Source {
   std::vector<SplitState> SnapshotPositions() override {
     return {{"only", std::to_string(trace->source_next)}};
   }
+  CommittableOwner* committable_owner() override {
+    return trace->source_owns ? &letters_ : nullptr;
+  }
 
  private:
+  Letters letters_;
   SchemaPtr schema_;
 };
 
@@ -315,6 +344,44 @@ TEST_F(TaskTest, ASourceInjectsBarriersInGrowingOrderAndEndsItsInputOnce) {
   int ended = 0;
   for (const TaskReport& report : reports_) ended += report.state == TaskState::kEndedInput;
   EXPECT_EQ(ended, 1);
+}
+
+// Given a source that owns committables, chained to a sink that does as well, then each is asked at
+// the barrier, listed under its own operator, and published; an ack waits for both.
+TEST_F(TaskTest, ASourceMayOwnCommittablesBesideTheSink) {
+  disk_files_.PutDirectory("/job/chk-2.2");
+  trace_.source_rows = 3;
+  trace_.source_owns = true;
+  Make({Vertex("numbers", "test.source", true), Vertex("out", "test.sink", false)}, 0, false);
+  for (int i = 0; i < 2; ++i) task_->Step();
+  task_->Trigger(Barrier{CheckpointId(2), 0});
+  trace_.letters_ready = false;
+  const StepResult blocked = Run();
+  EXPECT_EQ(blocked.kind, StepResult::Kind::kBlocked);
+  EXPECT_EQ(blocked.reason, BlockingReason::kDeadLetters);
+  EXPECT_EQ(ToString(blocked.reason), "dead letters");
+  EXPECT_EQ(trace_.source_next, 2);
+  EXPECT_TRUE(acks_.empty());
+  trace_.letters_ready = true;
+  Committable rows;
+  rows.uid = "out";
+  trace_.prepare_done(std::vector<Committable>{rows});
+  Run();
+  ASSERT_EQ(acks_.size(), 1u);
+  ASSERT_EQ(acks_[0].snapshots.size(), 2u);
+  ASSERT_EQ(acks_[0].snapshots[0].committables.size(), 1u);
+  EXPECT_EQ(acks_[0].snapshots[0].committables[0].payload, "letters");
+  ASSERT_EQ(acks_[0].snapshots[1].committables.size(), 1u);
+  EXPECT_EQ(acks_[0].snapshots[1].committables[0].uid, "out");
+  task_->OnCompleted(CheckpointId(2));
+  task_->OnAborted(CheckpointId(3));
+  Run();
+  EXPECT_EQ(trace_.calls, (std::vector<std::string>{"letters: prepare 2 at 2", "prepare 2 rows 2",
+                                                    "letters: publish 2", "publish 2",
+                                                    "letters: abort 3", "abort 3"}));
+  ASSERT_EQ(published_.size(), 2u);
+  EXPECT_EQ(published_[0].uid, "numbers");
+  EXPECT_EQ(published_[1].uid, "out");
 }
 
 TEST_F(TaskTest, OperatorsSpeakOnceMoreAtEndOfInput) {
