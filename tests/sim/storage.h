@@ -7,8 +7,8 @@
 
 #include "common/storage/file_system.h"
 #include "tests/sim/checkers/checker.h"
-#include "tests/sim/process.h"
 #include "tests/sim/probes.h"
+#include "tests/sim/process.h"
 #include "tests/sim/world.h"
 #include "tests/support/memory_file_system.h"
 
@@ -35,10 +35,10 @@ class Storage {
   void PowerLoss();
 
   // Conditions that last until they are set otherwise.
-  void set_faults_on(bool on);  // the odds
-  void set_full(bool full);     // create, write and the like fail with ENOSPC
+  void set_faults_on(bool on);         // the odds
+  void set_full(bool full);            // create, write and the like fail with ENOSPC
   void set_read_only(bool read_only);  // EROFS
-  void set_hanging(bool hanging);  // nothing is carried out until it is over
+  void set_hanging(bool hanging);      // nothing is carried out until it is over
   // A scenario's own fault: asked before each primitive, carried out and answered with no fault
   // when OK; the error is answered instead. Named as MemoryFileSystem's hooks.
   using Hook = std::function<Status(const Process& process, std::string_view operation,
