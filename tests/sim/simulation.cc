@@ -80,8 +80,13 @@ Simulation::Simulation(World world, std::function<void(const std::string&)> trac
     for (const auto& checker : checkers_) checker->OnStartOrdered(request);
   });
   network_.set_ack_observer([this](const AcknowledgeRequest& request) { OnAck(request); });
-  checkers_ = MakeCheckers({world_, storage_.view(), probes_, [this](const std::string& text) {
-                              Violation("checker", text);
+  checkers_ = MakeCheckers({world_, storage_.view(), probes_,
+                            [this](const std::string& text) { Violation("checker", text); },
+                            [this](std::string_view title) {
+                              return std::any_of(
+                                  machines_.begin(), machines_.end(), [&](const auto& machine) {
+                                    return machine->lives() && machine->process->title() == title;
+                                  });
                             }});
   for (int i = 0; i < world_.coordinators; ++i) {
     auto machine = std::make_unique<Machine>();
@@ -109,7 +114,8 @@ Simulation::~Simulation() {
 
 void Simulation::Violation(const std::string& who, const std::string& text) {
   if (!violation_.empty()) return;
-  violation_ = Concat("at ", static_cast<double>(scheduler_.now_us()) / 1e6, " s, ", who, ": ", text);
+  violation_ =
+      Concat("at ", static_cast<double>(scheduler_.now_us()) / 1e6, " s, ", who, ": ", text);
   if (scheduler_.tracing()) scheduler_.Trace("VIOLATION", violation_);
 }
 
@@ -416,10 +422,10 @@ void Simulation::OnLogEntry(const StorageEvent& event) {
   StatusOr<LogEntry> entry = DecodeLogEntry(storage_.view().Bytes(event.to));
   if (!entry.ok()) return;
   if (scheduler_.tracing()) {
-    scheduler_.Trace(event.process,
-                     Concat("log entry ", event.to, " kind ", static_cast<int>(entry->kind),
-                            " generation ", entry->generation, " checkpoint ", entry->checkpoint,
-                            " ", entry->reason));
+    scheduler_.Trace(
+        event.process,
+        Concat("log entry ", event.to, " kind ", static_cast<int>(entry->kind), " generation ",
+               entry->generation, " checkpoint ", entry->checkpoint, " ", entry->reason));
   }
   switch (entry->kind) {
     case LogEntry::Kind::kCompleted:

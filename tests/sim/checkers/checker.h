@@ -29,6 +29,8 @@ struct CheckContext {
   MemoryFileSystem& disk;  // to look at, at once; changes nothing
   Probes& probes;
   std::function<void(std::string)> violation;  // the seed has failed; the first one counts
+  // Whether the process of this title is alive.
+  std::function<bool(std::string_view)> lives;
 };
 
 // Watches one promise of the system through a whole run. Knows nothing of the code under test but

@@ -507,6 +507,15 @@ TEST(FilesCheckerTest, NothingIsLeftAtTheEnd) {
     life.UntilEnd();
     EXPECT_TRUE(life.job.Says("files", "-g1-0-0-out.pending is left although the job has ended"));
   }
+  // Made after the end: only by one that is dead.
+  for (const std::string actor : {"worker-1.1", "worker-2.1"}) {
+    Life life;
+    life.UntilEnd();
+    life.job.actor = actor;
+    life.job.Do("create", Job::kOut + ".weir-x-g1-0-0-out.pending");
+    life.job.AtEnd();
+    EXPECT_EQ(life.job.violations().empty(), actor == "worker-2.1") << life.job.violations();
+  }
 }
 
 // ---- restore -----------------------------------------------------------------------------------

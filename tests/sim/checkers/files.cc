@@ -22,6 +22,7 @@ bool FilesChecker::IsRetained(const CompletedEntry& entry) const {
 
 void FilesChecker::OnStorage(const StorageEvent& event) {
   const std::string_view operation = event.operation;
+  if (operation == "create" && facts_.ended()) late_[event.path] = event.process;
   if (operation != "remove" && operation != "rename" && operation != "write" &&
       operation != "truncate") {
     return;
@@ -80,6 +81,8 @@ void FilesChecker::AtEnd() {
   }
   for (const std::string& directory : context_.world.outputs) {
     for (const std::string& name : facts_.disk().Names(directory)) {
+      auto late = late_.find(JoinPath(directory, name));
+      if (late != late_.end() && !context_.lives(late->second)) continue;
       if (name.starts_with('.') && name != ".weir-sink") {
         context_.violation(Concat(directory, "/", name, " is left although the job has ended"));
         return;

@@ -60,9 +60,10 @@ HandMadeJob::HandMadeJob() {
   for (const char* directory : {"/out/out", "/checkpoints"}) disk().PutDirectory(directory);
   disk().PutDirectory(kJob);
   disk().PutFile(kOut + ".weir-sink", "mark");
-  checkers_ = MakeCheckers({world, view_, probes_, [this](std::string text) {
-                              said_[speaking_].push_back(std::move(text));
-                            }});
+  checkers_ =
+      MakeCheckers({world, view_, probes_,
+                    [this](std::string text) { said_[speaking_].push_back(std::move(text)); },
+                    [](std::string_view process) { return process == "worker-1.1"; }});
 }
 
 void HandMadeJob::Do(std::string_view operation, const std::string& path, const std::string& to,
@@ -77,7 +78,7 @@ void HandMadeJob::Do(std::string_view operation, const std::string& path, const 
   if (operation == "remove") status = disk().Remove(path);
   if (operation == "remove_directory") status = disk().RemoveDirectory(path);
   WEIR_CHECK_MESSAGE(status.ok(), status.message());
-  StorageEvent event{0, "worker-1.1", operation, path, to};
+  StorageEvent event{0, actor, operation, path, to};
   for (auto& checker : checkers_) {
     speaking_ = checker->name();
     checker->OnStorage(event);

@@ -77,6 +77,7 @@ class HandMadeJob {
   static const std::string kRow0, kRow1, kRow2;
 
   World world;
+  std::string actor = "worker-1.1";  // who does what Do says; alone alive
 
  private:
   void Entry(uint64_t term, uint64_t number, LogEntry entry);
