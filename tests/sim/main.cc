@@ -1,5 +1,6 @@
 // weir_sim: runs simulated worlds, one a seed, on all cores; see --help.
 
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -13,7 +14,6 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "common/base/concat.h"
@@ -197,7 +197,7 @@ int RunSeeds(const Options& options) {
       }
       continue;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    poll(nullptr, 0, 20);  // a moment
     if (seconds() - told_s > (terminal ? 1 : 15)) {
       told_s = seconds();
       std::fprintf(stderr, "%s%lld of %llu seeds, %lld failed, %.0f seeds/s%s",
@@ -271,7 +271,7 @@ int Main(int argc, char** argv) {
   std::string range;
   uint64_t seed = 0;
   bool trace = false;
-  options.jobs = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  options.jobs = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   options.trace_directory = std::filesystem::temp_directory_path().string();
   auto* one = app.add_option("--seed", seed, "One seed: prints its world and how it ended");
   app.add_flag("--trace", trace, "With --seed: prints all that happens")->needs(one);
