@@ -15,6 +15,10 @@ if(WEIR_WERROR)
   add_compile_options(-Werror)
 endif()
 
+if(WEIR_FUZZ)
+  # Coverage that libFuzzer sees; its main is linked into the fuzzers alone.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 if(WEIR_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)

@@ -32,15 +32,27 @@ EdgeOutput::EdgeOutput(const ExecutionPlan::Edge& edge, SchemaPtr schema,
   }
 }
 
+Status CheckRowBytes(const RecordBatch& batch) {
+  if (batch.ByteSize() <= kRowBytesMax) return {};
+  for (int32_t row = 0; row < batch.rows(); ++row) {
+    // A batch of one row is what it is said to hold; of several, each is looked at alone.
+    const int64_t bytes = batch.rows() == 1
+                              ? batch.ByteSize()
+                              : batch.Select(std::span<const int32_t>(&row, 1)).ByteSize();
+    if (bytes > kRowBytesMax) {
+      return InvalidArgumentError(Concat("a row of ", bytes, " bytes is larger than ", kRowBytesMax,
+                                         ", the most a row may have"));
+    }
+  }
+  return {};
+}
+
 Status EdgeOutput::PushBounded(ChannelSender* sender, const RecordBatchPtr& batch) {
   if (batch->ByteSize() <= kRowBytesMax) {
     sender->Push(batch);
     return {};
   }
-  if (batch->rows() == 1) {
-    return InvalidArgumentError(Concat("a row of ", batch->ByteSize(), " bytes is larger than ",
-                                       kRowBytesMax, ", the most a row may have"));
-  }
+  if (batch->rows() == 1) return CheckRowBytes(*batch);
   std::vector<int32_t> rows(static_cast<size_t>(batch->rows()));
   std::iota(rows.begin(), rows.end(), 0);
   std::span<const int32_t> all(rows);
@@ -71,16 +83,10 @@ Status EdgeOutput::Emit(const RecordBatchPtr& batch) {
 }
 
 Status EdgeOutput::EmitByKey(const RecordBatch& batch) {
-  if (batch.ByteSize() > kRowBytesMax) {
-    // Rare: let the bound on a single row be found before rows are gathered.
-    for (int32_t row = 0; row < batch.rows(); ++row) {
-      int64_t bytes = batch.Select(std::span<const int32_t>(&row, 1)).ByteSize();
-      if (bytes > kRowBytesMax) {
-        return InvalidArgumentError(Concat("a row of ", bytes, " bytes is larger than ",
-                                           kRowBytesMax, ", the most a row may have"));
-      }
-    }
-  }
+  // Rare: the bound on a single row is looked at before rows are gathered, and then that on what is
+  // gathered.
+  const bool large = batch.ByteSize() > kRowBytesMax;
+  if (large) WEIR_RETURN_IF_ERROR(CheckRowBytes(batch));
   HashKeys(batch, key_columns_, &hashes_);
   for (auto& rows : rows_of_) rows.clear();
   for (int64_t row = 0; row < batch.rows(); ++row) {
@@ -96,6 +102,11 @@ Status EdgeOutput::EmitByKey(const RecordBatch& batch) {
           std::min(rows_max_ - builder.rows(), (bytes_max_ - builder.byte_size()) / row_bytes + 1);
       size_t take =
           static_cast<size_t>(std::clamp<int64_t>(room, 1, static_cast<int64_t>(rows.size())));
+      if (large) {
+        take = 1;
+        const int64_t bytes = batch.Select(rows.subspan(0, 1)).ByteSize();
+        if (builder.byte_size() + bytes > kRowBytesMax) FlushChannel(static_cast<int>(i));
+      }
       builder.AppendRows(batch, rows.subspan(0, take));
       held_rows_ += static_cast<int64_t>(take);
       rows = rows.subspan(take);

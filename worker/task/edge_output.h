@@ -12,6 +12,12 @@
 
 namespace weir {
 
+// One row may be this large, wherever it goes.
+inline constexpr int64_t kRowBytesMax = int64_t{64} << 20;
+
+// User error that names the limit when a row is larger than kRowBytesMax.
+Status CheckRowBytes(const RecordBatch& batch);
+
 // One outgoing edge of a task: distributes rows over the channels to the receiving subtasks and
 // gathers small pieces into batches. Thread: the task's.
 // Invariant: what is pushed into a channel keeps the order of Emit and Broadcast; rows held back
@@ -33,9 +39,6 @@ class EdgeOutput {
   bool HasCredit() const;
   bool holds_rows() const { return held_rows_ > 0; }
   void SetCreditWaker(const std::function<void()>& waker);
-
-  // One row may be this large, then it is an error.
-  static constexpr int64_t kRowBytesMax = int64_t{64} << 20;
 
  private:
   Status PushBounded(ChannelSender* sender, const RecordBatchPtr& batch);

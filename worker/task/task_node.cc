@@ -18,6 +18,13 @@ class NoKeyedBytes : public KeyedBytes {
 void Task::ChainOutput::Emit(RecordBatch batch) {
   if (batch.rows() == 0 || !task_.error_.ok()) return;
   Node& node = *task_.nodes_[node_];
+  // The same bound within a chain as between workers: chaining must not decide what is an error.
+  Status fits = CheckRowBytes(batch);
+  if (!fits.ok()) {
+    task_.error_ = std::move(fits);
+    task_.error_uid_ = node.vertex.uid;
+    return;
+  }
   node.records_out.fetch_add(batch.rows(), std::memory_order_relaxed);
   node.bytes_out.fetch_add(batch.ByteSize(), std::memory_order_relaxed);
   auto shared = std::make_shared<const RecordBatch>(std::move(batch));

@@ -1,6 +1,7 @@
 #include "worker/connectors/files/file_parts.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/base/concat.h"
@@ -177,13 +178,24 @@ Co<void> FileParts::FinishPrepare(CheckpointId checkpoint, std::vector<PartPtr> 
     }
   }
   if (failed_.ok() && !listed.empty()) {
-    std::vector<FilePart> parts;
-    for (const PartPtr& part : sealed) parts.push_back(part->file);
     Status status = co_await SyncDirectory(*options_.files, options_.directory.path);
-    if (status.ok() && !parts.empty()) {
-      status = co_await CheckSealed(*options_.files, options_.directory, std::move(parts));
-    }
     if (!status.ok()) Fail(status);
+  }
+  while (failed_.ok() && !closed()) {
+    // Also those of an earlier Prepare that is still at it. What is to be published was found by
+    // the Prepare of a later checkpoint, which completed meanwhile; it may have its final name now.
+    auto is_unseen = [](const PartPtr& part) { return !part->found && !part->publish_asked; };
+    std::vector<PartPtr> unseen;
+    std::copy_if(listed.begin(), listed.end(), std::back_inserter(unseen), is_unseen);
+    if (unseen.empty()) break;
+    std::vector<FilePart> parts;
+    for (const PartPtr& part : unseen) parts.push_back(part->file);
+    Status status = co_await CheckSealed(*options_.files, options_.directory, std::move(parts));
+    if (status.ok()) {
+      for (const PartPtr& part : unseen) part->found = true;
+    } else if (std::all_of(unseen.begin(), unseen.end(), is_unseen)) {
+      Fail(status);
+    }
   }
   if (closed()) co_return;
   if (!failed_.ok()) {

@@ -75,6 +75,7 @@ class FileParts : public CommittableOwner {
     std::deque<std::string> chunks;  // bytes not yet asked to be written
     bool complete = false;           // no more chunks will come
     bool durable = false;            // all bytes, the name not
+    bool found = false;              // sealed, and seen to be in the marked directory
     bool publish_asked = false;      // its checkpoint completed
     bool publish_tried = false;
     bool published = false;  // durably

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <utility>
 
 #include "common/base/concat.h"
 #include "common/record/batch_builder.h"
@@ -269,6 +270,42 @@ class LargePartsTest : public FilesSinkTest {
   LargePartsTest()
       : FilesSinkTest(Config{{"path", "/out"}, {"format", "json"}, {"part_size_max", "1MiB"}}) {}
 };
+
+TEST_F(FilesSinkTest, ALaterPrepareMayBePublishedBeforeAnEarlierOneHasAnswered) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(sink_.Write(Row(1, "x")).ok());
+  // The directory's sync takes 17 so long that 18 completes meanwhile.
+  bool is_first = true;
+  files_.set_before([&](std::string_view operation, const std::string&) {
+    if (operation != "sync_directory" || !std::exchange(is_first, false)) return Status();
+    EXPECT_EQ(Prepare(18).size(), 1u);
+    EXPECT_TRUE(Publish(18).ok());
+    EXPECT_FALSE(files_.Exists(kPending));
+    return Status();
+  });
+  EXPECT_EQ(Prepare(17).size(), 1u);
+  EXPECT_FALSE(is_first);
+  EXPECT_TRUE(context_.failed_.ok()) << context_.failed_;
+}
+
+TEST_F(LargePartsTest, ALaterPrepareListsNothingThatAnEarlierOneHasNotFound) {
+  ASSERT_TRUE(Open().ok());
+  for (int part = 0; part < 20; ++part) {
+    ASSERT_TRUE(sink_.Write(Row(part, std::string(1 << 20, 'x'))).ok());
+  }
+  executor_.RunAll();
+  // The last of 17's parts is not there, and 17 comes to it after 18 could have answered.
+  files_.Delete("/out/.weir-0123456789abcdef0123456789abcdef-g5-0-19-out.pending");
+  bool listed = false;
+  for (uint64_t checkpoint : {17, 18}) {
+    sink_.Prepare(CheckpointId(checkpoint), [&](const StatusOr<std::vector<Committable>>& answer) {
+      listed = listed || answer.ok();
+    });
+  }
+  executor_.RunAll();
+  EXPECT_FALSE(listed);
+  EXPECT_FALSE(context_.failed_.ok());
+}
 
 TEST_F(LargePartsTest, APartThatIsLargeEnoughIsFollowedByAnother) {
   ASSERT_TRUE(Open().ok());
