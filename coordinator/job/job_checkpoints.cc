@@ -151,6 +151,12 @@ void JobMaster::Pump() {
 Co<void> JobMaster::TriggerFlow(CheckpointAction action) {
   std::string directory =
       JoinPath(directory_, CheckpointDirectoryName(action.checkpoint, action.generation));
+  // After a long sleep another coordinator may have brought the job to its end: a directory that is
+  // made then would stay for good.
+  while (!office_.leadership.fresh()) {
+    co_await Sleep(environment_.timers, kRetryUs);
+    if (halted_ || !run_.triggered.contains(action.checkpoint)) co_return;
+  }
   Status status = co_await MakeDirectory(environment_.files, directory);
   if (status.ok() || status.code() == StatusCode::kAlreadyExists) {
     status = co_await SyncDirectory(environment_.files, directory_);

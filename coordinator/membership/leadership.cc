@@ -121,6 +121,7 @@ Co<void> Leadership::Run() {
     }
     waits_for_.clear();
     leading_ = true;
+    seen_leading_us_ = clock_.MonotonicMicros();
     log::Info("leads as coordinator ", number_, " of ", options_.checkpoint_dir);
     listener_.won();
     co_await Lead();
@@ -144,6 +145,10 @@ Co<StatusOr<std::vector<CoordinatorNumber>>> Leadership::ListNumbers() {
   }
   std::sort(numbers.begin(), numbers.end());
   co_return numbers;
+}
+
+bool Leadership::fresh() const {
+  return leading_ && clock_.MonotonicMicros() - seen_leading_us_ <= options_.lease_timeout_us;
 }
 
 Co<Status> Leadership::Confirm() {
@@ -255,6 +260,7 @@ void Leadership::SetTrouble(std::string trouble) {
 Co<void> Leadership::Lead() {
   while (true) {
     bool release = stopping_;
+    int64_t look_us = clock_.MonotonicMicros();
     StatusOr<std::vector<CoordinatorNumber>> numbers = co_await ListNumbers();
     if (numbers.ok() && !numbers->empty() && numbers->back() > number_) {
       std::string reason = Concat("coordinator ", numbers->back(), " leads now");
@@ -272,6 +278,7 @@ Co<void> Leadership::Lead() {
           Concat(NumberPath(number_), ", by which it leads, is not there (is it mounted?)"));
     }
     if (renewed.ok()) {
+      seen_leading_us_ = look_us;
       co_await RemoveOlderNumbers(*std::move(numbers));
       renewed = co_await WriteLease(release);
       if (release && renewed.ok()) log::Info("coordinator ", number_, " has released its lease");

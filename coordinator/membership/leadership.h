@@ -67,6 +67,9 @@ class Leadership {
   // Looks at storage: OK if no higher number is there. What this coordinator made durable before is
   // then seen by every later leader when it takes office. kUnavailable otherwise.
   Co<Status> Confirm();
+  // Whether it has seen within the lease timeout that it leads: not after a long sleep, until it
+  // has looked again, nor while storage does not answer.
+  bool fresh() const;
   // The file of the own number and its contents: proof that a worker sees the same directory.
   const std::string& nonce_path() const { return nonce_path_; }
   const std::string& nonce() const { return nonce_; }
@@ -105,6 +108,7 @@ class Leadership {
   bool leading_ = false;
   CoordinatorNumber highest_;  // last seen; the next one claimed is above
   CoordinatorNumber number_;
+  int64_t seen_leading_us_ = 0;  // when the look began that found no higher number
   std::string nonce_path_;
   std::string nonce_;
   std::string waits_for_;

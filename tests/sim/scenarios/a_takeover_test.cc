@@ -79,6 +79,23 @@ TEST_P(TakeoverAt, FirstWakesWhenPruned) {
   ExpectEnd();
 }
 
+// Given: a leader paused at the step, its next checkpoint soon due. When: another takes over and
+// brings the job to its end, and only then the first goes on. Then: it makes no directory for that
+// checkpoint, which nobody would ever remove.
+TEST_P(TakeoverAt, FirstWakesBehindTheEnd) {
+  ASSERT_TRUE(scenario_.StartUntilCompleted(2));
+  PauseLeaderAt(GetParam());
+  if (HasFatalFailure()) return;
+  Simulation& sim = scenario_.sim();
+  AwaitNextLeader();
+  if (HasFatalFailure()) return;
+  ASSERT_TRUE(sim.Until([&] { return sim.Count(LogEntry::Kind::kFinished) == 1; }));
+  ASSERT_TRUE(sim.Until([&] { return scenario_.CheckpointDirectories().empty(); }, 5'000'000));
+  WakeAndExpectNothing(paused_[0]);
+  EXPECT_EQ(scenario_.CheckpointDirectories(), std::vector<std::string>());
+  ExpectEnd();
+}
+
 class ThirdTakesOver : public Takeover,
                        public ::testing::WithParamInterface<std::tuple<Step, bool>> {};
 
