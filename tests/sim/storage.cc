@@ -77,7 +77,7 @@ struct Storage::State {
     uint32_t ticket = 0;   // of the present use of the slot
     int64_t boot = 0;      // of the machine
     View* view = nullptr;  // nullptr: it is gone
-    const Process* process = nullptr;
+    Process* process = nullptr;
     const std::string* title = nullptr;
     std::weak_ptr<int> life;
     Executor* owner = nullptr;
@@ -279,6 +279,14 @@ void Storage::State::Release(Request& request) {
 
 void Storage::State::Submit(uint32_t slot) {
   pool[slot].boot = boot;
+  if (pool[slot].process->paused()) {
+    // Stopped inside the very event that asks: it asks when it goes on.
+    pool[slot].phase = Phase::kScheduled;
+    pool[slot].process->After(0, [this, slot, boot = boot] {
+      if (pool[slot].boot == boot) Submit(slot);
+    });
+    return;
+  }
   int64_t delay_us = scheduler.Between(0, world.storage_us_max);
   const EffectOdds& odds = world.odds;
   if (faults_on &&

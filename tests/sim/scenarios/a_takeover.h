@@ -194,7 +194,9 @@ class Takeover : public ::testing::Test {
     Generation generation;
     if (!ParseCheckpointDirectoryName(name, &checkpoint, &generation)) return false;
     if (generation > paused.generation) return false;
-    return operation == "make_directory" || (operation.starts_with("remove") && name != newest);
+    // The manifest, too, that it was about to write: nothing claims it.
+    return operation == "make_directory" || operation == "create" ||
+           (operation.starts_with("remove") && name != newest);
   }
 
   void ExpectEnd() {

@@ -280,8 +280,11 @@ TEST_P(Disks, DuringAStep) {
   ASSERT_TRUE(scenario_.WaitForCompletedAbove(sim.newest_completed(), 15'000'000));
   const bool goes_on = step == Step::kPublish || step == Step::kClaim ||
                        (step == Step::kManifest && disk == Disk::kHanging);
-  EXPECT_EQ(scenario_.IsCompleted(CheckpointId(3)), goes_on);
-  EXPECT_EQ(scenario_.Completed()[2] == 3, goes_on);
+  // Where not even its directory came to be, another leader's generation may use the number.
+  if (step != Step::kTrigger || disk != Disk::kHanging) {
+    EXPECT_EQ(scenario_.IsCompleted(CheckpointId(3)), goes_on);
+    EXPECT_EQ(scenario_.Completed()[2] == 3, goes_on);
+  }
   const CheckpointId newest = sim.newest_completed();
   ASSERT_TRUE(scenario_.WaitForCompletedAbove(CheckpointId(newest.value() + 2), 5'000'000));
   EXPECT_LE(scenario_.CheckpointDirectories().size(), 3u)
