@@ -19,6 +19,7 @@ from jobs import endless_job, flights_job
 SINK_RATE = 10_000
 SHARE_TOLERANCE = 0.02
 GROWTH_MAX = 0.05
+WARMING_UP_GROWTH_MAX = 0.10  # of a process that is seconds old
 MIB = 1 << 20
 # An empty process has some 22 MiB. A job of parallelism 2 has eight channels between its tasks, each
 # with a window of 1 MiB, and a batch of 256 KiB in the hands of each task.
@@ -59,7 +60,7 @@ class Shares(unittest.TestCase):
 
 
 class Memory(Shares):
-    def run_behind_a_slow_sink(self, seconds, first_s, window_s):
+    def run_behind_a_slow_sink(self, seconds, first_s, window_s, growth_max):
         """Compares the memory around `first_s` with that at the end, in medians of `window_s`."""
         with Cluster(workers=2, slots=1) as cluster:
             processes = [cluster.coordinators[0], *cluster.workers]
@@ -95,7 +96,7 @@ class Memory(Shares):
                 first = statistics.median(value for at, value in values
                                           if abs(at - first_s) <= window_s / 2)
                 last = statistics.median(value for at, value in values if at > seconds - window_s)
-                self.assertLess(last / first - 1, GROWTH_MAX, f"{name}: {first} to {last} bytes")
+                self.assertLess(last / first - 1, growth_max, f"{name}: {first} to {last} bytes")
 
     def report(self, before, series, seconds):
         for name, values in series.items():
@@ -107,12 +108,13 @@ class Memory(Shares):
 
 class QuickMemory(Memory):
     def test_twenty_seconds_behind_a_sink_that_is_a_hundred_times_slower(self):
-        self.run_behind_a_slow_sink(20, first_s=8, window_s=4)
+        self.run_behind_a_slow_sink(20, first_s=8, window_s=4,
+                                    growth_max=WARMING_UP_GROWTH_MAX)
 
 
 class LongMemory(Memory):
     def test_ten_minutes_behind_a_sink_that_is_a_hundred_times_slower(self):
-        self.run_behind_a_slow_sink(600, first_s=120, window_s=20)
+        self.run_behind_a_slow_sink(600, first_s=120, window_s=20, growth_max=GROWTH_MAX)
 
 
 class QuickShares(Shares):
@@ -127,7 +129,7 @@ class QuickShares(Shares):
             busy = cluster.submit(endless_job(cluster.folder / "busy", name="busy", rate=None))
             for job in (idle, busy):
                 cluster.wait_for_checkpoint(job, 2)
-            for _ in range(10):
+            for _ in range(5):
                 time.sleep(0.5)
                 status = cluster.status(idle)
                 self.check_sums(status)
