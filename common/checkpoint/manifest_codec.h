@@ -27,6 +27,15 @@ struct JobRecord {
 std::string EncodeJobRecord(const JobRecord& record);
 StatusOr<JobRecord> DecodeJobRecord(std::string_view bytes);
 
+// What an ended job amounted to, for people.
+struct JobTotals {
+  int64_t records_in = 0;
+  int64_t records_out = 0;
+  int64_t checkpoints_completed = 0;
+  int64_t restarts = 0;
+  bool operator==(const JobTotals&) const = default;
+};
+
 // One entry of the completion log (design.md, section 5).
 struct LogEntry {
   enum class Kind {
@@ -48,6 +57,7 @@ struct LogEntry {
   uint64_t manifest_checksum = 0;    // kCompleted; kStarted: of that newest completed checkpoint
   std::string reason;                // kFailing, kFailed, kCancelling: for people
   int64_t wall_us = 0;               // for people
+  JobTotals totals;                  // kCanceled, kFailed, kFinished
   bool operator==(const LogEntry&) const = default;
 };
 std::string EncodeLogEntry(const LogEntry& entry);

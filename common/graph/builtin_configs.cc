@@ -177,6 +177,8 @@ Status CheckDeadLetters(const FilesSourceConfig& config, const JobOptions& optio
       "directory to put rows into that cannot be read");
 }
 
+StatusOr<std::optional<double>> ParseBlackholeRate(const Config& config) { return Rate(config); }
+
 StatusOr<GeneratorConfig> ParseGeneratorConfig(const Config& config) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   GeneratorConfig parsed;

@@ -65,6 +65,9 @@ struct FilesSinkConfig {
 };
 StatusOr<FilesSinkConfig> ParseFilesSinkConfig(const Config& config);
 
+// Rows per second that the sink takes; absent: as many as come.
+StatusOr<std::optional<double>> ParseBlackholeRate(const Config& config);
+
 // One output column of a projection.
 struct ProjectColumn {
   ProjectColumn() = default;

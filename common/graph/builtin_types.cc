@@ -107,7 +107,12 @@ TypeDescriptor BlackholeType() {
   d.type = "blackhole";
   d.kind = VertexKind::kSink;
   d.help = "Counts rows and drops them.";
-  d.check = [](const Config&, const std::vector<Schema>&) -> CheckResult {
+  d.fields = {
+      {"rate", "number", false, "",
+       "rows per second that the whole sink takes, to see what backpressure does; absent: all"},
+  };
+  d.check = [](const Config& config, const std::vector<Schema>&) -> CheckResult {
+    WEIR_RETURN_IF_ERROR(ParseBlackholeRate(config).status());
     return std::optional<Schema>();
   };
   return d;

@@ -175,6 +175,10 @@ void ToProto(const LogEntry& from, v1::LogEntry* to) {
   to->set_manifest_checksum(from.manifest_checksum);
   to->set_reason(Utf8Text(from.reason));
   to->set_wall_us(from.wall_us);
+  to->set_records_in(from.totals.records_in);
+  to->set_records_out(from.totals.records_out);
+  to->set_checkpoints_completed(from.totals.checkpoints_completed);
+  to->set_restarts(from.totals.restarts);
 }
 
 Status FromProto(const v1::LogEntry& from, LogEntry* to) {
@@ -189,6 +193,10 @@ Status FromProto(const v1::LogEntry& from, LogEntry* to) {
   to->manifest_checksum = from.manifest_checksum();
   to->reason = from.reason();
   to->wall_us = from.wall_us();
+  to->totals.records_in = from.records_in();
+  to->totals.records_out = from.records_out();
+  to->totals.checkpoints_completed = from.checkpoints_completed();
+  to->totals.restarts = from.restarts();
   return {};
 }
 

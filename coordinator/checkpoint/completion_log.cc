@@ -196,10 +196,12 @@ void CompletionLog::ClaimIntent(LogEntry::Kind kind, CheckpointId checkpoint, st
   ClaimOwn(std::move(entry));
 }
 
-void CompletionLog::ClaimEnd(LogEntry::Kind kind, std::string reason, int64_t wall_us) {
+void CompletionLog::ClaimEnd(LogEntry::Kind kind, std::string reason, int64_t wall_us,
+                             const JobTotals& totals) {
   WEIR_CHECK(IsEnd(kind));
   LogEntry entry = MakeEntry(kind, wall_us);
   entry.reason = std::move(reason);
+  entry.totals = totals;
   ClaimOwn(std::move(entry));
 }
 

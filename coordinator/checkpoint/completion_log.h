@@ -95,7 +95,8 @@ class CompletionLog {
   void ClaimIntent(LogEntry::Kind kind, CheckpointId checkpoint, std::string reason,
                    int64_t wall_us);
   // kCanceled, kFailed, kFinished: phase() is kEnded once it stands.
-  void ClaimEnd(LogEntry::Kind kind, std::string reason, int64_t wall_us);
+  void ClaimEnd(LogEntry::Kind kind, std::string reason, int64_t wall_us,
+                const JobTotals& totals = {});
 
   // What is known. Complete once phase() left kTakingCharge.
   Term term() const { return term_; }

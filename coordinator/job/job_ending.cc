@@ -165,7 +165,10 @@ Co<void> JobMaster::EndJob(JobState end, std::string reason) {
   LogEntry::Kind kind = LogEntry::Kind::kFinished;
   if (end == JobState::kCanceled) kind = LogEntry::Kind::kCanceled;
   if (end == JobState::kFailed) kind = LogEntry::Kind::kFailed;
-  driver_.log().ClaimEnd(kind, reason, environment_.clock.WallMicros());
+  const JobStatus last = GetStatus();
+  const JobTotals totals{last.records_in, last.records_out, last.checkpoints_completed,
+                         last.restarts};
+  driver_.log().ClaimEnd(kind, reason, environment_.clock.WallMicros(), totals);
   Status driven = co_await Drive();
   if (!driven.ok()) co_return;
   end_wall_us_ = environment_.clock.WallMicros();
@@ -261,6 +264,7 @@ void JobMaster::AdoptEnd(const LogEntry& end) {
     failure_ = std::move(failure);
   }
   end_wall_us_ = end.wall_us;
+  ended_totals_ = end.totals;
 }
 
 void JobMaster::AnswerCancels(JobState end) {

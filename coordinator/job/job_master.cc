@@ -420,12 +420,19 @@ bool JobMaster::OnHosted(const WorkerName& worker, const HostedGeneration& hoste
   if (hosted.generation > generation() || !run_.workers.contains(worker)) return ended();
   for (const SubtaskMetrics& metrics : hosted.metrics) {
     SubtaskEntry& entry = run_.subtasks[{metrics.uid, metrics.subtask}];
-    double busy = static_cast<double>(metrics.busy_us - entry.metrics.busy_us);
-    double idle = static_cast<double>(metrics.idle_us - entry.metrics.idle_us);
-    double backpressured =
-        static_cast<double>(metrics.backpressured_us - entry.metrics.backpressured_us);
+    // Since the last heartbeat, or since the task's start: then all counters are lower. A little
+    // time may go from one counter to another.
+    const SubtaskMetrics& before = entry.metrics;
+    bool same_task = metrics.busy_us + metrics.idle_us + metrics.backpressured_us >=
+                     before.busy_us + before.idle_us + before.backpressured_us;
+    auto passed = [&](int64_t now_us, int64_t before_us) {
+      return static_cast<double>(std::max<int64_t>(0, now_us - (same_task ? before_us : 0)));
+    };
+    double busy = passed(metrics.busy_us, before.busy_us);
+    double idle = passed(metrics.idle_us, before.idle_us);
+    double backpressured = passed(metrics.backpressured_us, before.backpressured_us);
     double all = busy + idle + backpressured;
-    if (all > 0 && busy >= 0 && idle >= 0 && backpressured >= 0) {
+    if (all > 0) {
       entry.busy = busy / all;
       entry.idle = idle / all;
       entry.backpressured = backpressured / all;

@@ -266,6 +266,7 @@ class JobMaster {
   // What the log of a job that had ended before this leader told.
   Generation ended_generation_;
   std::optional<CompletedCheckpoint> ended_newest_;
+  std::optional<JobTotals> ended_totals_;
   Generation first_started_;  // the first generation that started tasks; 0: none did
   bool halted_ = false;
 

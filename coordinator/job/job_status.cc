@@ -210,6 +210,12 @@ JobStatus JobMaster::GetStatus() const {
     }
     status.vertices.push_back(std::move(one));
   }
+  if (ended_totals_) {
+    status.records_in = ended_totals_->records_in;
+    status.records_out = ended_totals_->records_out;
+    status.checkpoints_completed = ended_totals_->checkpoints_completed;
+    status.restarts = ended_totals_->restarts;
+  }
   return status;
 }
 

@@ -73,8 +73,8 @@ def generator_job(output, name="made", rows=20000, rate=8000, keys=50, paralleli
                     "restart.backoff_max": "1s", **(options or {})},
         "vertices": [
             {"uid": "rows", "type": "generator",
-             "config": {**({"rows": rows} if rows else {}), "rate": rate, "keys": keys, "seed": 7,
-                        "distribution": distribution}},
+             "config": {**({"rows": rows} if rows else {}), **({"rate": rate} if rate else {}),
+                        "keys": keys, "seed": 7, "distribution": distribution}},
             {"uid": "per-key", "type": "aggregate",
              "config": {"keys": ["key"], "emit": "every_row", "keep": ["seq"],
                         "aggregates": [{"function": "count", "as": "n"}]}},

@@ -46,6 +46,7 @@ struct Task::PendingSnapshot {
   std::vector<FrozenState> states;      // by node
   std::vector<SnapshotMetrics> metrics;
   int64_t frozen_us = 0;
+  bool aborted = false;
   // By node, true: it has been asked for its committables.
   std::vector<bool> owners;
   std::vector<std::optional<StatusOr<std::vector<Committable>>>> prepared;
@@ -127,9 +128,8 @@ void Task::RunMail() {
 
 StepResult Task::Step() {
   const Task* outer = std::exchange(stepping, this);
-  int64_t start_us = environment_.clock->MonotonicMicros();
-  if (accounted_until_us_ == 0) accounted_until_us_ = start_us;
-  Account(last_result_);
+  Spends rested = spends_.load(std::memory_order_relaxed);
+  Account(Spends::kBusy);
   RunMail();
   StepResult result;
   switch (state_) {
@@ -150,8 +150,11 @@ StepResult Task::Step() {
     Fail(error_uid_, std::exchange(error_, Status()));
     result = {StepResult::Kind::kDone, BlockingReason::kNone};
   }
-  Account(result.kind == StepResult::Kind::kProgress ? result : last_result_);
-  last_result_ = result;
+  // To look around and find nothing is not work.
+  if (result.kind != StepResult::Kind::kProgress) {
+    spends_.store(rested, std::memory_order_relaxed);
+  }
+  Account(SpendsAfter(result));
   blocked_on_.store(
       result.kind == StepResult::Kind::kBlocked ? result.reason : BlockingReason::kNone,
       std::memory_order_relaxed);
@@ -159,18 +162,28 @@ StepResult Task::Step() {
   return result;
 }
 
-void Task::Account(StepResult result) {
+Task::Spends Task::SpendsAfter(StepResult result) {
+  if (result.kind == StepResult::Kind::kProgress) return Spends::kBusy;
+  bool held_back =
+      result.kind == StepResult::Kind::kBlocked &&
+      (result.reason == BlockingReason::kCredit || result.reason == BlockingReason::kSink ||
+       result.reason == BlockingReason::kDeadLetters);
+  return held_back ? Spends::kBackpressured : Spends::kIdle;
+}
+
+void Task::Account(Spends from_now_on) {
   int64_t now_us = environment_.clock->MonotonicMicros();
-  int64_t passed_us = now_us - accounted_until_us_;
-  accounted_until_us_ = now_us;
-  std::atomic<int64_t>& counter =
-      result.kind == StepResult::Kind::kProgress ? busy_us_
-      : result.kind == StepResult::Kind::kBlocked &&
-              (result.reason == BlockingReason::kCredit || result.reason == BlockingReason::kSink ||
-               result.reason == BlockingReason::kDeadLetters)
-          ? backpressured_us_
-          : idle_us_;
-  counter.fetch_add(passed_us, std::memory_order_relaxed);
+  int64_t since_us = accounted_until_us_.load(std::memory_order_relaxed);
+  if (since_us != 0) {
+    Spends spends = spends_.load(std::memory_order_relaxed);
+    std::atomic<int64_t>& counter = spends == Spends::kBusy            ? busy_us_
+                                    : spends == Spends::kBackpressured ? backpressured_us_
+                                                                       : idle_us_;
+    counter.fetch_add(now_us - since_us, std::memory_order_relaxed);
+  }
+  spends_.store(from_now_on, std::memory_order_relaxed);
+  // Last: who reads in between counts a little time too late, never twice.
+  accounted_until_us_.store(now_us, std::memory_order_release);
 }
 
 StepResult Task::StepRunning() {
@@ -375,6 +388,10 @@ void Task::OnAborted(CheckpointId checkpoint) {
     aborted_early_.push_back(checkpoint);
     if (aborted_early_.size() > kAbortedEarlyMax) aborted_early_.erase(aborted_early_.begin());
   }
+  if (auto found = snapshots_.find(checkpoint); found != snapshots_.end()) {
+    found->second->aborted = true;
+    found->second->states.clear();  // all but what is being written
+  }
   if (state_ != State::kRunning && state_ != State::kEndedInput) return;
   for (const auto& node : nodes_) {
     if (CommittableOwner* owner = node->committable_owner()) owner->OnAborted(checkpoint);
@@ -437,38 +454,45 @@ void Task::TakeSnapshot(Barrier barrier, int64_t first_barrier_wall_us, int64_t 
   for (SnapshotMetrics& metrics : snapshot->metrics) {
     metrics.synchronous_us = snapshot->frozen_us - start_us;
   }
+  snapshots_[barrier.checkpoint] = snapshot;
   flows_->Spawn(SnapshotFlow(std::move(snapshot)));
 }
 
-Co<void> Task::SnapshotFlow(std::shared_ptr<PendingSnapshot> snapshot) {
-  CheckpointId checkpoint = snapshot->barrier.checkpoint;
-  std::string directory = CheckpointDirectoryName(checkpoint, description_.generation);
-  TaskAck ack;
-  ack.checkpoint = checkpoint;
-  ack.task = description_.task;
-  ack.subtask = description_.subtask;
+// The state files of all operators, durable; their parts go into `ack`.
+Co<Status> Task::WriteSnapshot(std::shared_ptr<PendingSnapshot> snapshot, TaskAck* ack) {
+  std::string directory =
+      CheckpointDirectoryName(snapshot->barrier.checkpoint, description_.generation);
   bool wrote = false;
-  for (size_t i = 0; i < nodes_.size() && ack.error.ok(); ++i) {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (snapshot->aborted) co_return CancelledError("aborted");
     OperatorSnapshot part = std::move(snapshot->parts[i]);
     std::string unique = random_.HexName(16);
     StatusOr<std::vector<StateHandle>> handles =
         co_await WriteStateFiles(*files_, description_.job_directory, directory, part.uid,
                                  part.subtask, unique, std::move(snapshot->states[i]));
-    if (!handles.ok()) {
-      ack.error = handles.status();
-      break;
-    }
+    if (!handles.ok()) co_return handles.status();
     int64_t bytes = 0;
     for (const StateHandle& handle : *handles) bytes += handle.length;
     snapshot->metrics[i].bytes = bytes;
     wrote = wrote || !handles->empty();
     part.handles = std::move(*handles);
-    ack.snapshots.push_back(std::move(part));
+    ack->snapshots.push_back(std::move(part));
   }
-  if (ack.error.ok() && wrote) {
-    std::string path = JoinPath(description_.job_directory, directory);
-    ack.error = co_await SyncDirectory(*files_, path);
-  }
+  if (!wrote) co_return Status();
+  std::string path = JoinPath(description_.job_directory, directory);
+  co_return co_await SyncDirectory(*files_, path);
+}
+
+Co<void> Task::SnapshotFlow(std::shared_ptr<PendingSnapshot> snapshot) {
+  TaskAck ack;
+  ack.checkpoint = snapshot->barrier.checkpoint;
+  ack.task = description_.task;
+  ack.subtask = description_.subtask;
+  while (writing_snapshot_) co_await snapshot_written_.Wait();
+  writing_snapshot_ = true;
+  ack.error = co_await WriteSnapshot(snapshot, &ack);
+  writing_snapshot_ = false;
+  snapshot_written_.Notify();
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (!snapshot->owners[i]) continue;
     // Sealed whatever became of the state files: a failure here is the owner's own.
@@ -481,6 +505,8 @@ Co<void> Task::SnapshotFlow(std::shared_ptr<PendingSnapshot> snapshot) {
     if (ack.error.ok()) ack.snapshots[i].committables = *std::move(committables);
     KillPoint("task.after_prepare");
   }
+  snapshots_.erase(ack.checkpoint);
+  if (snapshot->aborted) co_return;
   int64_t asynchronous_us = environment_.clock->MonotonicMicros() - snapshot->frozen_us;
   for (SnapshotMetrics& metrics : snapshot->metrics) metrics.asynchronous_us = asynchronous_us;
   ack.metrics = std::move(snapshot->metrics);
@@ -649,6 +675,17 @@ void Task::Shutdown() {
 
 std::vector<SubtaskMetrics> Task::Metrics() const {
   std::vector<SubtaskMetrics> result;
+  int64_t busy_us = busy_us_.load(std::memory_order_relaxed);
+  int64_t idle_us = idle_us_.load(std::memory_order_relaxed);
+  int64_t backpressured_us = backpressured_us_.load(std::memory_order_relaxed);
+  // And what is under way: it may have been for long.
+  if (int64_t since_us = accounted_until_us_.load(std::memory_order_acquire); since_us != 0) {
+    int64_t passed_us = std::max<int64_t>(0, environment_.clock->MonotonicMicros() - since_us);
+    Spends spends = spends_.load(std::memory_order_relaxed);
+    (spends == Spends::kBusy            ? busy_us
+     : spends == Spends::kBackpressured ? backpressured_us
+                                        : idle_us) += passed_us;
+  }
   for (const auto& node : nodes_) {
     SubtaskMetrics metrics;
     metrics.uid = node->vertex.uid;
@@ -656,9 +693,9 @@ std::vector<SubtaskMetrics> Task::Metrics() const {
     metrics.records_in = node->records_in.load(std::memory_order_relaxed);
     metrics.records_out = node->records_out.load(std::memory_order_relaxed);
     metrics.bytes_out = node->bytes_out.load(std::memory_order_relaxed);
-    metrics.busy_us = busy_us_.load(std::memory_order_relaxed);
-    metrics.idle_us = idle_us_.load(std::memory_order_relaxed);
-    metrics.backpressured_us = backpressured_us_.load(std::memory_order_relaxed);
+    metrics.busy_us = busy_us;
+    metrics.idle_us = idle_us;
+    metrics.backpressured_us = backpressured_us;
     metrics.dropped_rows = node->dropped_rows.load(std::memory_order_relaxed);
     metrics.blocked_on = ToString(blocked_on_.load(std::memory_order_relaxed));
     result.push_back(std::move(metrics));

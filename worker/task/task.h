@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -138,8 +139,12 @@ class Task : public Executor {
   Co<Status> RestoreNode(Node& node);
   Co<void> SnapshotFlow(std::shared_ptr<PendingSnapshot> snapshot);
   BlockingReason BlockedByCommittables() const;
+  Co<Status> WriteSnapshot(std::shared_ptr<PendingSnapshot> snapshot, TaskAck* ack);
   void Fail(const std::string& uid, Status error);
-  void Account(StepResult result);
+  // Where its time goes from now on; what has passed since goes where it was.
+  enum class Spends { kBusy, kIdle, kBackpressured };
+  static Spends SpendsAfter(StepResult result);
+  void Account(Spends from_now_on);
 
   const TaskDescription description_;
   TaskEnvironment environment_;
@@ -161,6 +166,12 @@ class Task : public Executor {
   int64_t held_since_us_ = 0;                // outputs hold rows back since; 0: they do not
   int64_t alignment_start_us_ = 0;
   int64_t first_barrier_wall_us_ = 0;
+  // Snapshots that are not durable yet. Their files are written one snapshot after the other, and
+  // of one that is aborted before its turn nothing is: storage that hangs holds up one, not all of
+  // those that expire meanwhile.
+  std::map<CheckpointId, std::shared_ptr<PendingSnapshot>> snapshots_;
+  bool writing_snapshot_ = false;
+  CoSignal snapshot_written_;
 
   std::mutex mail_mutex_;
   std::deque<std::function<void()>> mail_;  // guarded by mail_mutex_
@@ -171,8 +182,9 @@ class Task : public Executor {
   std::atomic<int64_t> idle_us_{0};
   std::atomic<int64_t> backpressured_us_{0};
   std::atomic<BlockingReason> blocked_on_{BlockingReason::kStarting};
-  int64_t accounted_until_us_ = 0;
-  StepResult last_result_;
+  // The time since is under way: a task that rests is not stepped. 0: never stepped.
+  std::atomic<int64_t> accounted_until_us_{0};
+  std::atomic<Spends> spends_{Spends::kIdle};
   std::unique_ptr<CoScope> flows_;
 };
 

@@ -2,13 +2,41 @@
 
 #include <memory>
 
+#include "common/graph/builtin_configs.h"
+
 namespace weir {
 
-void BlackholeSink::Open(SinkContext&, std::function<void(Status)> done) { done(Status()); }
+void BlackholeSink::Open(SinkContext& context, std::function<void(Status)> done) {
+  context_ = &context;
+  StatusOr<std::optional<double>> rate = ParseBlackholeRate(context.config());
+  if (rate.ok() && rate->has_value()) {
+    limiter_.emplace(**rate / context.parallelism(), context.clock().MonotonicMicros());
+  }
+  done(rate.status());
+}
+
+bool BlackholeSink::Ready() const {
+  if (!limiter_ || limiter_->Due(context_->clock().MonotonicMicros()) > 0) return true;
+  if (timer_ == 0) {
+    timer_ = context_->timers().After(limiter_->WaitMicros(), [this] {
+      timer_ = 0;
+      context_->Wake();
+    });
+  }
+  return false;
+}
+
+std::string BlackholeSink::blocking_reason() const { return timer_ != 0 ? "its rate" : ""; }
+
+void BlackholeSink::Close() {
+  if (timer_ != 0) context_->timers().Cancel(timer_);
+  timer_ = 0;
+}
 
 Status BlackholeSink::Write(const RecordBatch& batch) {
   rows_ += batch.rows();
   bytes_ += batch.ByteSize();
+  if (limiter_) limiter_->Take(batch.rows());
   return {};
 }
 

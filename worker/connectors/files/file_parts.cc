@@ -33,6 +33,8 @@ Co<void> FileParts::OpenDirectory(std::function<void(Status)> done) {
                     .uid = options_.directory.uid};
   Status status =
       co_await MarkDirectory(*options_.files, options_.directory, unique, options_.resumes);
+  opened_ = status.ok();
+  opening_.Notify();
   Answer(std::move(done), status);
 }
 
@@ -171,6 +173,8 @@ void FileParts::Prepare(CheckpointId checkpoint,
 Co<void> FileParts::FinishPrepare(CheckpointId checkpoint, std::vector<PartPtr> sealed,
                                   std::vector<PartPtr> listed,
                                   std::function<void(StatusOr<std::vector<Committable>>)> done) {
+  // No checkpoint completes without the mark, by which the next generation knows the directory.
+  while (!opened_ && failed_.ok() && !closed()) co_await opening_.Wait();
   // All that are listed: an earlier Prepare may still be under way.
   for (const PartPtr& part : listed) {
     while (!part->durable && failed_.ok() && !closed() && !PlantedBug("undurable_seal")) {

@@ -48,7 +48,7 @@ class FileParts : public CommittableOwner {
  public:
   explicit FileParts(FilePartsOptions options) : options_(std::move(options)) {}
 
-  // Makes and marks the directory; `done` once that is durable.
+  // Makes and marks the directory; `done` once that is durable. No Prepare is answered before.
   void Open(std::function<void(Status)> done);
   // OK, or what went wrong for good: nothing is to be written any more.
   const Status& status() const { return failed_; }
@@ -107,6 +107,8 @@ class FileParts : public CommittableOwner {
   void WakeIfReady();
 
   const FilePartsOptions options_;
+  bool opened_ = false;
+  CoSignal opening_;
   Status failed_;
 
   std::string buffer_;                // bytes of the current part

@@ -453,6 +453,7 @@ TEST_F(CoordinatorTest, RestartedCoordinatorTakesUpLiveJobsAndNoEndedOnes) {
   ExpectLogSound();
   Cancel(*second);
   ASSERT_TRUE(Reaches(*second, JobState::kCanceled));
+  JobStatus ended = Get(*second);
   second->Kill();
 
   auto third = cluster_->StartCoordinator("c", /*take_over=*/true);
@@ -465,6 +466,8 @@ TEST_F(CoordinatorTest, RestartedCoordinatorTakesUpLiveJobsAndNoEndedOnes) {
   EXPECT_EQ(all->front().state, JobState::kCanceled);
   EXPECT_EQ(all->front().name, "keyed-count");
   EXPECT_GT(all->front().end_wall_us, 0);
+  EXPECT_EQ(all->front().restarts, 1);
+  EXPECT_EQ(all->front().checkpoints_completed, ended.checkpoints_completed);
   EXPECT_EQ(Log().size(), entries);
 }
 

@@ -469,6 +469,24 @@ TEST(DeadLettersTest, WhatIsInFlightIsBounded) {
   EXPECT_TRUE(letters.parts().Ready());
 }
 
+// Else a generation that goes on from this checkpoint would wait for a mark that never was.
+TEST(DeadLettersTest, NoCheckpointIsAcknowledgedBeforeTheDirectoryIsMarked) {
+  Process process("json", "dead_letter", 1);
+  process.files.PutFile("/data/a", "{}\n");
+  ASSERT_TRUE(process.Open({}).ok());
+  EXPECT_TRUE(process.Prepare(1)->ok());
+  EXPECT_TRUE(process.files.Exists("/dead/.weir-sink"));
+
+  Process without("json", "dead_letter", 1);
+  without.files.PutFile("/data/a", "{}\n");
+  without.files.set_before([](std::string_view operation, const std::string&) {
+    return operation == "link" ? UnavailableError("no link yet") : Status();
+  });
+  ASSERT_TRUE(without.Open({}).ok());
+  EXPECT_FALSE(without.Prepare(1).has_value());
+  EXPECT_FALSE(without.files.Exists("/dead/.weir-sink"));
+}
+
 TEST(DeadLettersTest, ADirectoryOfSomebodyElseIsRefused) {
   Process process("json", "dead_letter", 1);
   process.files.PutFile("/data/a", "{}\n");

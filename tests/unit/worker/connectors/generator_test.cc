@@ -153,5 +153,31 @@ TEST(Blackhole, CountsAndPreparesAtOnce) {
   EXPECT_EQ(sink.bytes(), 40);
 }
 
+TEST(Blackhole, WithARateTakesNoMoreThanIsDueAndWakesTheTask) {
+  ManualExecutor executor;
+  MemoryFileSystem files(executor);
+  FakeSinkContext context(executor, files, Config{{"rate", 1000}}, Schema({{"id", Type::kInt64}}),
+                          Generation(1));
+  context.parallelism_ = 2;  // 500 of them here
+  BlackholeSink sink;
+  sink.Open(context, [](Status status) { ASSERT_TRUE(status.ok()); });
+  int64_t batches = 0;
+  for (int64_t ms = 0; ms < 10'000; ++ms) {
+    while (sink.Ready()) {
+      BatchBuilder builder(context.input_schema());
+      for (int i = 0; i < 50; ++i) builder.column(0).AppendInt64(i);
+      ASSERT_TRUE(sink.Write(builder.Finish()).ok());
+      ++batches;
+    }
+    EXPECT_EQ(sink.blocking_reason(), "its rate");
+    executor.Advance(1000);
+  }
+  EXPECT_TRUE(context.woken_);
+  // 5,000 rows in ten seconds, and what the last batch took ahead.
+  EXPECT_GE(batches, 100);
+  EXPECT_LE(batches, 102);
+  sink.Close();
+}
+
 }  // namespace
 }  // namespace weir

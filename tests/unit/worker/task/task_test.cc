@@ -8,6 +8,7 @@
 
 #include <map>
 
+#include "common/base/concat.h"
 #include "tests/support/manual_executor.h"
 #include "tests/support/memory_file_system.h"
 #include "worker/checkpoint/snapshot_files.h"
@@ -139,6 +140,26 @@ class TracingSink : public Sink {
   SinkContext* context_ = nullptr;
 };
 
+// A disk that takes no more requests for a while, as one that hangs.
+class HeldFileSystem : public MemoryFileSystem {
+ public:
+  HeldFileSystem(Executor& executor, std::shared_ptr<Disk> disk, bool* held, int* creates)
+      : MemoryFileSystem(executor, std::move(disk)), held_(held), creates_(creates) {}
+  void Create(std::string path, std::string bytes, Done done) override {
+    ++*creates_;
+    waiting_.push_back([this, path, bytes, done] { MemoryFileSystem::Create(path, bytes, done); });
+    if (!*held_) Go();
+  }
+  void Go() {
+    for (auto& request : std::exchange(waiting_, {})) request();
+  }
+
+ private:
+  bool* held_;
+  int* creates_;
+  std::vector<std::function<void()>> waiting_;
+};
+
 class TaskTest : public testing::Test, public TaskObserver {
  protected:
   static void SetUpTestSuite() {
@@ -215,7 +236,9 @@ class TaskTest : public testing::Test, public TaskObserver {
     description.restore = restore_;
     TaskEnvironment environment;
     environment.make_files = [this](Executor& owner) {
-      return std::make_unique<MemoryFileSystem>(owner, disk_files_.disk());
+      auto files = std::make_unique<HeldFileSystem>(owner, disk_files_.disk(), &held_, &creates_);
+      files_ = files.get();
+      return files;
     };
     environment.timers = std::make_unique<ManualExecutor>();
     environment.clock = &executor_.clock();
@@ -271,6 +294,9 @@ class TaskTest : public testing::Test, public TaskObserver {
   std::vector<TaskAck> acks_;
   std::vector<PublishReport> published_;
   int wakes_ = 0;
+  bool held_ = false;
+  int creates_ = 0;  // files asked for
+  HeldFileSystem* files_ = nullptr;
   std::unique_ptr<Task> task_;
 };
 
@@ -470,6 +496,56 @@ TEST_F(TaskTest, TheFirstErrorIsReportedWithItsOperatorAndEndsTheTask) {
   EXPECT_EQ(reports_.back().uid, "sum");
   EXPECT_EQ(reports_.back().error.message(), "negative row");
   EXPECT_EQ(Out(), "");
+}
+
+TEST_F(TaskTest, SnapshotsThatExpireWhileStorageHangsAreNotKeptAndNotWritten) {
+  trace_.source_rows = 1'000'000;
+  Make({Vertex("numbers", "test.source", true)}, 0, true);
+  Run();
+  for (int n = 1; n <= 5; ++n) disk_files_.PutDirectory(Concat("/job/chk-", n, ".2"));
+  // When each checkpoint is aborted before its file could be written.
+  held_ = true;
+  for (uint64_t n = 1; n <= 5; ++n) {
+    task_->Trigger(Barrier{CheckpointId(n), 0});
+    Run();
+    if (n < 5) task_->OnAborted(CheckpointId(n));
+  }
+  // Then only the first has asked for anything.
+  EXPECT_EQ(creates_, 1);
+  EXPECT_TRUE(acks_.empty());
+  // When storage goes on, only the one that still counts follows.
+  held_ = false;
+  files_->Go();
+  Run();
+  EXPECT_EQ(creates_, 2);
+  ASSERT_EQ(acks_.size(), 1u);
+  EXPECT_EQ(acks_[0].checkpoint, CheckpointId(5));
+  EXPECT_TRUE(acks_[0].error.ok()) << acks_[0].error;
+  EXPECT_EQ(disk_files_.Files("/job/chk-3.2").size(), 0u);
+  EXPECT_EQ(disk_files_.Files("/job/chk-5.2").size(), 1u);
+}
+
+TEST_F(TaskTest, TimeIsAccountedForAlsoWhileTheTaskRests) {
+  // Given a task whose sink holds it back, and which nobody steps meanwhile.
+  Make({Vertex("out", "test.sink", false)}, 1, false);
+  trace_.sink_ready = false;
+  inputs_[0]->Push(Rows({1}));
+  ASSERT_EQ(Run().reason, BlockingReason::kSink);
+  SubtaskMetrics before = task_->Metrics().at(0);
+  executor_.Advance(7'000'000);
+  SubtaskMetrics held = task_->Metrics().at(0);
+  EXPECT_EQ(held.backpressured_us - before.backpressured_us, 7'000'000);
+  EXPECT_EQ(held.busy_us, before.busy_us);
+  EXPECT_EQ(held.idle_us, before.idle_us);
+  // And one that has nothing to do.
+  trace_.sink_ready = true;
+  ASSERT_EQ(Run().kind, StepResult::Kind::kIdle);
+  before = task_->Metrics().at(0);
+  EXPECT_EQ(before.backpressured_us, held.backpressured_us);  // counted once
+  executor_.Advance(3'000'000);
+  SubtaskMetrics idle = task_->Metrics().at(0);
+  EXPECT_EQ(idle.idle_us - before.idle_us, 3'000'000);
+  EXPECT_EQ(idle.busy_us + idle.idle_us + idle.backpressured_us, 10'000'000);
 }
 
 TEST_F(TaskTest, KeyedStateWithoutAHashEdgeIsRefused) {
