@@ -174,7 +174,7 @@ class Torture:
                             network=arguments.network_namespaces) as cluster:
             self.cluster = cluster
             self.chaos = Chaos(cluster, self.seed, arguments.workers, kinds, self.say, families,
-                               self.plan, self.under_load)
+                               self.plan, self.under_load, self.all_resume)
             self.chaos.start()
             while not self.over():
                 self.round()
@@ -184,6 +184,9 @@ class Torture:
 
     def under_load(self, at):
         return any(job.progress.under_load(at) for job in self.jobs)
+
+    def all_resume(self):
+        return all(job.progress.completed_since(0) for job in self.jobs)
 
     # -- one round -------------------------------------------------------------------------------
 
