@@ -9,6 +9,7 @@ from process_faults import ProcessFaults
 
 
 RETRY_S = 0.3
+ENDED_S = 30  # after SIGTERM
 
 
 class Chaos:
@@ -204,6 +205,9 @@ class Chaos:
         self.disarm_all()
         self._look_at_points_until_quiet()
         self.resume(float("inf"))
+        for worker in self.cluster.workers:
+            if getattr(worker, "ending", False):
+                worker.process.wait(ENDED_S)
         self.repair()
 
     def _look_at_points_until_quiet(self):
