@@ -547,6 +547,10 @@ StatusOr<JobMaster*> Coordinator::FindJob(const std::string& text) {
     return NotFoundError(
         Concat("no live job is named '", text, "'; ended ones go by id:", candidates));
   }
+  for (const auto& [id, why] : registry_.unreadable()) {
+    if (text.empty() || !id.value().starts_with(text)) continue;
+    return DataLossError(Concat("job ", id, " cannot be taken up: ", why.message()));
+  }
   return NotFoundError(Concat("there is no job '", text, "'"));
 }
 

@@ -171,7 +171,7 @@ Co<void> JobMaster::EndJob(JobState end, std::string reason) {
   driver_.log().ClaimEnd(kind, reason, environment_.clock.WallMicros(), totals);
   Status driven = co_await Drive();
   if (!driven.ok()) co_return;
-  end_wall_us_ = environment_.clock.WallMicros();
+  end_wall_us_ = log().end()->wall_us;  // as every later leader will tell
   EnterState(end);
   co_await ApplyRetention();
   AnswerCancels(end);

@@ -37,6 +37,7 @@ Co<StatusOr<std::vector<StoredJob>>> JobRegistry::Load() {
   StatusOr<std::vector<FileInfo>> names = co_await ListDirectory(files_, checkpoint_dir_);
   if (!names.ok()) co_return names.status();
   std::vector<StoredJob> jobs;
+  unreadable_.clear();
   for (const FileInfo& info : *names) {
     if (!info.is_directory) continue;
     std::string directory = JoinPath(checkpoint_dir_, info.name);
@@ -53,6 +54,7 @@ Co<StatusOr<std::vector<StoredJob>>> JobRegistry::Load() {
     } else if (job.status().code() == StatusCode::kNotFound ||
                job.status().code() == StatusCode::kDataLoss) {
       log::Error("job=", info.name.substr(0, 8), " is not taken up: ", job.status().message());
+      unreadable_[JobId(info.name)] = job.status();
     } else {
       co_return job.status();
     }

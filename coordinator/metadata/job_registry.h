@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,6 +38,8 @@ class JobRegistry {
   // All jobs, by id. A directory whose job.pb cannot be decoded is left alone and logged by name.
   // REQUIRES: no Stage or Remove in progress: their hidden directories would be swept.
   Co<StatusOr<std::vector<StoredJob>>> Load();
+  // Those that the last Load found and could not read, and why.
+  const std::map<JobId, Status>& unreadable() const { return unreadable_; }
 
   // Durable, whoever made it. kNotFound: there is no such job; kDataLoss: its record is damaged.
   Co<StatusOr<StoredJob>> LoadOne(JobId job);
@@ -64,6 +67,7 @@ class JobRegistry {
   FileSystem& files_;
   const std::string checkpoint_dir_;
   Random& random_;
+  std::map<JobId, Status> unreadable_;
 };
 
 // Whether `text` has the form of a job id: 32 lower-case hex digits.

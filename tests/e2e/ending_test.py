@@ -11,7 +11,7 @@ from cluster import Cluster
 from jobs import check_generated, generator_job, visible
 
 ROWS = 5000
-TOTALS = ("state", "records_in", "records_out", "checkpoints_completed", "restarts")
+TOTALS = ("state", "records_in", "records_out", "checkpoints_completed", "restarts", "end_time")
 
 
 class QuickEnding(unittest.TestCase):

@@ -9,22 +9,25 @@ from process_faults import ProcessFaults
 
 
 RETRY_S = 0.3
+ENDED_S = 30  # after SIGTERM
 
 
 class Chaos:
     """What happens is drawn from the seed; how far the jobs are then is up to the machine. Each
     kind comes once before any comes again. Keeps `workers` workers, and a coordinator on each port
     of the cluster. With a `plan` (kill_plan.py), each coordinator and one worker at a time dies at
-    a named point; `under_load(time)` says whether that counts. Thread: the one that made it, for
-    its processes die with that."""
+    a named point; `under_load(time)` says whether that counts. `all_resume()`: each job has
+    completed a checkpoint, from which it would restart. Thread: the one that made it, for its
+    processes die with that."""
 
     KINDS = ("worker", "workers", "coordinator", "everything", "worker_paused",
              "coordinator_paused", "worker_ended")
 
     def __init__(self, cluster, seed, workers, kinds=KINDS, say=lambda text: None, families=(),
-                 plan=None, under_load=lambda at: False):
+                 plan=None, under_load=lambda at: False, all_resume=lambda: True):
         self.cluster, self.random, self.workers = cluster, random.Random(seed), workers
         self.say, self.plan, self.under_load = say, plan, under_load
+        self.all_resume = all_resume
         self.families = {}
         for family in (ProcessFaults(), *families):
             self.families.update({kind: family for kind in family.KINDS})
@@ -202,6 +205,9 @@ class Chaos:
         self.disarm_all()
         self._look_at_points_until_quiet()
         self.resume(float("inf"))
+        for worker in self.cluster.workers:
+            if getattr(worker, "ending", False):
+                worker.process.wait(ENDED_S)
         self.repair()
 
     def _look_at_points_until_quiet(self):

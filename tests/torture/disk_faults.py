@@ -26,6 +26,9 @@ class DiskFaults:
         begin, heal = {"read_only": (lambda: disk.read_only(True, BUSY_S),
                                      lambda: disk.read_only(False)),
                        "unmounted": (lambda: disk.unmount(BUSY_S), disk.mount)}[what]
+        if kind == "output_unmounted" and not chaos.all_resume():
+            # A job that starts without a checkpoint makes its output directory, wherever it is.
+            return Fault(f"{text}: not while a job has no checkpoint")
         try:
             begin()
         except BusyDisk:

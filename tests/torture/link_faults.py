@@ -70,7 +70,7 @@ class LinkFaults:
         if pair is None:
             return Fault("nobody is there")
         fabric, (a, b) = chaos.cluster.fabric, (daemon.place for daemon in pair)
-        seconds = chaos.random.uniform(0.3, 9)
+        seconds = chaos.random.uniform(0.3, chaos.random.choice((3, 9, 25)))
         arrow = "->" if kind in ("link_cut_one_way", "link_blackhole") else "-"
         text = f"{pair[0].name} ({a}) {arrow} {pair[1].name} ({b})"
         # The scheduler does not know which worker reaches which.

@@ -35,6 +35,7 @@ class ProcessFaults:
         if kind == "worker_ended":
             for victim in victims:
                 victim.process.terminate()
+                victim.ending = True
             return Fault(text)
         chaos.kill(victims)
         if kind == "worker_away":

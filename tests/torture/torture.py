@@ -67,7 +67,7 @@ class Job:
         self.cluster, self.name, self.kind = cluster, name, kind
         self.output = cluster.output_root / name
         self.parallelism = options["parallelism"]
-        self.cancelled = False
+        self.cancel_asked = False
         self.rows = FLIGHTS_ROWS
         if kind in ("flights", "follow"):
             graph = flights_job(self.output, name, source_config={"follow": kind == "follow"},
@@ -99,15 +99,17 @@ class Job:
         return status is not None and status["state"] == due
 
     def cancel(self):
-        """Asks once; it counts as asked when somebody said yes. An answer that got lost does not."""
+        """Asks each coordinator until one says yes, which is the answer. Without an answer it may
+        have been taken or not."""
+        self.cancel_asked = True
         for which, coordinator in enumerate(self.cluster.coordinators):
-            if coordinator.alive() and not coordinator.paused() and not self.cancelled:
+            if coordinator.alive() and not coordinator.paused():
                 try:
-                    result = self.cluster.weir("cancel", self.id, which=which, seconds=5)
-                    self.cancelled = result.code == 0
+                    if self.cluster.weir("cancel", self.id, which=which, seconds=5).code == 0:
+                        return True
                 except subprocess.TimeoutExpired:
                     pass
-        return self.cancelled
+        return False
 
     def rows_visible(self):
         header = any(path.suffix == ".csv" for path in visible(self.output))
@@ -121,7 +123,7 @@ class Job:
             wait_for(lambda: f"{self.name} to be drained: {self.rows_visible():,} of {self.rows:,} "
                      f"rows are visible; {brief(self.status())}",
                      lambda: self.rows_visible() >= self.rows, DRAINED_S, 0.2)
-        wait_for("a coordinator to cancel the job", lambda: self.cancelled or self.cancel())
+        wait_for("a coordinator to cancel the job", lambda: self.has_ended() or self.cancel())
         return self.cluster.wait_for_state(self.id, "CANCELED", seconds=DRAINED_S)
 
     def verify(self, status):
@@ -172,7 +174,7 @@ class Torture:
                             network=arguments.network_namespaces) as cluster:
             self.cluster = cluster
             self.chaos = Chaos(cluster, self.seed, arguments.workers, kinds, self.say, families,
-                               self.plan, self.under_load)
+                               self.plan, self.under_load, self.all_resume)
             self.chaos.start()
             while not self.over():
                 self.round()
@@ -182,6 +184,9 @@ class Torture:
 
     def under_load(self, at):
         return any(job.progress.under_load(at) for job in self.jobs)
+
+    def all_resume(self):
+        return all(job.progress.completed_since(0) for job in self.jobs)
 
     # -- one round -------------------------------------------------------------------------------
 
@@ -205,10 +210,13 @@ class Torture:
             self.jobs.append(Job(self.cluster, f"job-{self.rounds}-{number}", rng.choice(kinds),
                                  rng, options))
         cancel_at = time.monotonic() + rng.uniform(1, 15)
-        while not self.over() and not all(job.has_ended() for job in self.jobs if job.bounded()):
+        # Often in the midst of the jobs: they must get going again by themselves.
+        calm_at = time.monotonic() + rng.uniform(8, 40)
+        while time.monotonic() < calm_at and not self.over() and not all(
+                job.has_ended() for job in self.jobs if job.bounded()):
             chaos.rest(rng.uniform(*self.arguments.rest))
             for job in self.jobs:
-                if job.kind == "endless" and not job.cancelled and time.monotonic() > cancel_at:
+                if job.kind == "endless" and not job.cancel_asked and time.monotonic() > cancel_at:
                     self.say(f"cancel {job.name}: {'yes' if job.cancel() else 'no answer'}")
             fault = chaos.step()
             if fault and fault.lost_workers is not None and rng.random() < 0.4:
@@ -220,7 +228,7 @@ class Torture:
         """While the fault goes on, and it alone, each job completes a checkpoint, also after the
         fault was noticed: if there are slots for all."""
         slots = (self.arguments.workers - fault.lost_workers) * self.cluster.slots
-        jobs = [job for job in self.jobs if not job.cancelled and not job.has_ended()]
+        jobs = [job for job in self.jobs if not job.cancel_asked and not job.has_ended()]
         if sum(job.parallelism for job in jobs) > slots or fault not in self.chaos.faults:
             return
         self.chaos.heal_others(fault)
@@ -253,7 +261,7 @@ class Torture:
         def recovered(job):
             status = job.status()
             return status is not None and (
-                job.cancelled or status["state"] == "FINISHED"
+                job.cancel_asked or status["state"] == "FINISHED"
                 or status["state"] == "RUNNING" and job.progress.completed_since(at) > 0)
         for job in self.jobs:
             wait_for(lambda: f"{job.name} to run and to complete a checkpoint, once the faults had "

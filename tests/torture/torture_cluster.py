@@ -55,6 +55,8 @@ class TortureCluster(Cluster):
 
     def _start(self, name, binary, flags, kill, kill_signal, prefix=()):
         is_worker = binary == "weir-worker"
+        if is_worker:  # shorter than many a fault
+            flags = [*flags, "--coordinator-timeout", "6s"]
         place = self.free_place() if is_worker else name
         if self.fabric:
             prefix = self.fabric.prefix(place)

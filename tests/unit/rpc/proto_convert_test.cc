@@ -101,7 +101,8 @@ TEST(ProtoConvertTest, EveryMessageComesBackAsItWent) {
   ExpectRoundTrip<v1::CheckpointManifest::OperatorInfo, CheckpointManifest::OperatorInfo>();
   ExpectRoundTrip<v1::CheckpointManifest, CheckpointManifest>();
   ExpectRoundTrip<v1::SnapshotMetrics, SnapshotMetrics>();
-  ExpectRoundTrip<v1::LogEntry, LogEntry>();
+  // The totals are fields of the entry.
+  ExpectRoundTrip<v1::LogEntry, LogEntry>(MemberCount<LogEntry>() - 1 + MemberCount<JobTotals>());
 
   ExpectRoundTrip<v1::WorkerInfo, WorkerInfo>();
   ExpectRoundTrip<v1::SubtaskMetrics, SubtaskMetrics>();

@@ -245,5 +245,21 @@ TEST_F(CoordinatorStorageTest, AManifestThatIsMissingIsNamed) {
             Concat("the checkpoint to start from is damaged: ", path, " does not exist"));
 }
 
+TEST_F(CoordinatorStorageTest, AJobWhoseRecordIsDamagedIsNamedWhenItIsAskedFor) {
+  auto first = RunJob();
+  first->Kill();
+  std::string path = JobPath("/job.pb");
+  std::string bytes = cluster_->disk_view().Bytes(path);
+  bytes[bytes.size() / 2] ^= 1;
+  cluster_->disk_view().PutFile(path, bytes);
+  auto second = Lead("b");
+  StatusOr<JobStatus> status = cluster_->Get(*second, kJob.value().substr(0, 8));
+  EXPECT_TRUE(
+      Contains(status.status().message(), Concat("job ", kJob, " cannot be taken up: ", path,
+                                                 ": job record is "
+                                                 "damaged: its checksum does not hold")))
+      << status.status();
+}
+
 }  // namespace
 }  // namespace weir
