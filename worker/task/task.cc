@@ -488,10 +488,12 @@ Co<void> Task::SnapshotFlow(std::shared_ptr<PendingSnapshot> snapshot) {
   ack.checkpoint = snapshot->barrier.checkpoint;
   ack.task = description_.task;
   ack.subtask = description_.subtask;
-  while (writing_snapshot_) co_await snapshot_written_.Wait();
-  writing_snapshot_ = true;
+  while (writing_snapshots_ >= std::max(1, description_.options->checkpoint_max_concurrent)) {
+    co_await snapshot_written_.Wait();
+  }
+  ++writing_snapshots_;
   ack.error = co_await WriteSnapshot(snapshot, &ack);
-  writing_snapshot_ = false;
+  --writing_snapshots_;
   snapshot_written_.Notify();
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (!snapshot->owners[i]) continue;

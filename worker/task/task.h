@@ -166,11 +166,11 @@ class Task : public Executor {
   int64_t held_since_us_ = 0;                // outputs hold rows back since; 0: they do not
   int64_t alignment_start_us_ = 0;
   int64_t first_barrier_wall_us_ = 0;
-  // Snapshots that are not durable yet. Their files are written one snapshot after the other, and
-  // of one that is aborted before its turn nothing is: storage that hangs holds up one, not all of
-  // those that expire meanwhile.
+  // Snapshots that are not durable yet. Files of as many are written at a time as checkpoints may
+  // be under way, and of one that is aborted before its turn nothing is: storage that hangs holds
+  // up so many, not all of those that expire meanwhile.
   std::map<CheckpointId, std::shared_ptr<PendingSnapshot>> snapshots_;
-  bool writing_snapshot_ = false;
+  int writing_snapshots_ = 0;
   CoSignal snapshot_written_;
 
   std::mutex mail_mutex_;
