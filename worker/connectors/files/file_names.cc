@@ -11,8 +11,8 @@ namespace {
 constexpr std::string_view kHiddenPrefix = ".weir-";
 constexpr std::string_view kPendingSuffix = ".pending";
 constexpr std::string_view kMarkTemporaryPrefix = ".weir-sink.tmp-";
-constexpr std::string_view kMarkFirstLine = "weir-sink 1";
-constexpr std::string_view kPartFirstLine = "file-part 1";
+constexpr std::string_view kMarkFirstLine = "weir-sink 2";
+constexpr std::string_view kPartFirstLine = "file-part 2";
 
 bool Consume(std::string_view* text, std::string_view prefix) {
   if (!text->starts_with(prefix)) return false;
@@ -97,32 +97,35 @@ std::optional<HiddenName> ParseHiddenName(std::string_view text) {
   return name;
 }
 
-std::string MarkContents(const JobId& job, const std::string& job_name, const std::string& uid) {
-  return Concat(kMarkFirstLine, '\n', job, '\n', job_name, '\n', uid, '\n');
+std::string MarkContents(const Mark& mark) {
+  return Concat(kMarkFirstLine, '\n', mark.job, '\n', mark.job_name, '\n', mark.uid, '\n',
+                mark.maker, '\n');
 }
 
 StatusOr<Mark> ParseMark(std::string_view bytes) {
   std::vector<std::string_view> lines = Lines(bytes);
-  if (lines.size() != 4 || lines[0] != kMarkFirstLine) {
+  if (lines.size() != 5 || lines[0] != kMarkFirstLine) {
     return DataLossError("not the mark of a weir sink");
   }
-  return Mark{JobId(std::string(lines[1])), std::string(lines[2]), std::string(lines[3])};
+  return Mark{JobId(std::string(lines[1])), std::string(lines[2]), std::string(lines[3]),
+              std::string(lines[4])};
 }
 
 std::string EncodeFilePart(const FilePart& part) {
   return Concat(kPartFirstLine, '\n', part.pending_name, '\n', part.final_name, '\n', part.length,
-                '\n');
+                '\n', part.mark_maker, '\n');
 }
 
 StatusOr<FilePart> DecodeFilePart(std::string_view payload) {
   std::vector<std::string_view> lines = Lines(payload);
   FilePart part;
-  if (lines.size() == 4 && lines[0] == kPartFirstLine && ParseHiddenName(lines[1]).has_value() &&
+  if (lines.size() == 5 && lines[0] == kPartFirstLine && ParseHiddenName(lines[1]).has_value() &&
       !lines[2].empty() && lines[2].front() != '.' &&
       lines[2].find('/') == std::string_view::npos && ConsumeNumber(&lines[3], &part.length) &&
-      lines[3].empty()) {
+      lines[3].empty() && !lines[4].empty()) {
     part.pending_name = std::string(lines[1]);
     part.final_name = std::string(lines[2]);
+    part.mark_maker = std::string(lines[4]);
     return part;
   }
   return DataLossError(Concat("not a committable of files.sink: '", payload, "'"));

@@ -49,22 +49,24 @@ std::string MarkUnique(const HiddenName& name);
 // Either kind of hidden name; nullopt for any other.
 std::optional<HiddenName> ParseHiddenName(std::string_view name);
 
-// The contents of the mark file. Names have no line ends.
-std::string MarkContents(const JobId& job, const std::string& job_name, const std::string& uid);
+// What the mark file says. Names have no line ends.
 struct Mark {
   JobId job;
   std::string job_name;
   std::string uid;
+  std::string maker;  // MarkUnique of who made it: no two marks have the same
 };
+std::string MarkContents(const Mark& mark);
 // kDataLoss when these are not the bytes of a mark.
 StatusOr<Mark> ParseMark(std::string_view bytes);
 
-// The payload of a committable of this sink: names in the sink's directory, and the length in
-// bytes.
+// The payload of a committable of this sink: names in the sink's directory, the length in bytes,
+// and by the maker of its mark which directory that was.
 struct FilePart {
   std::string pending_name;
   std::string final_name;
   int64_t length = 0;
+  std::string mark_maker;
   bool operator==(const FilePart&) const = default;
 };
 std::string EncodeFilePart(const FilePart& part);

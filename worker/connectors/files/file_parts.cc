@@ -31,11 +31,12 @@ Co<void> FileParts::OpenDirectory(std::function<void(Status)> done) {
                     .subtask = options_.subtask,
                     .number = 0,
                     .uid = options_.directory.uid};
-  Status status =
+  StatusOr<std::string> maker =
       co_await MarkDirectory(*options_.files, options_.directory, unique, options_.resumes);
-  opened_ = status.ok();
+  if (maker.ok()) mark_maker_ = *maker;
+  opened_ = maker.ok();
   opening_.Notify();
-  Answer(std::move(done), status);
+  Answer(std::move(done), maker.status());
 }
 
 template <typename T>
@@ -161,7 +162,7 @@ void FileParts::Prepare(CheckpointId checkpoint,
                          .generation = options_.generation,
                          .checkpoint = checkpoint,
                          .part = index,
-                         .payload = EncodeFilePart(part->file)};
+                         .payload = {}};
     unpublished_.push_back(part);
     ++index;
   }
@@ -175,6 +176,10 @@ Co<void> FileParts::FinishPrepare(CheckpointId checkpoint, std::vector<PartPtr> 
                                   std::function<void(StatusOr<std::vector<Committable>>)> done) {
   // No checkpoint completes without the mark, by which the next generation knows the directory.
   while (!opened_ && failed_.ok() && !closed()) co_await opening_.Wait();
+  for (const PartPtr& part : listed) {
+    part->file.mark_maker = mark_maker_;
+    part->committable.payload = EncodeFilePart(part->file);
+  }
   // All that are listed: an earlier Prepare may still be under way.
   for (const PartPtr& part : listed) {
     while (!part->durable && failed_.ok() && !closed() && !PlantedBug("undurable_seal")) {

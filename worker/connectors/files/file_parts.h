@@ -71,7 +71,7 @@ class FileParts : public CommittableOwner {
  private:
   struct Part {
     FilePart file;
-    Committable committable;         // set when sealed by a Prepare
+    Committable committable;         // set when sealed by a Prepare and the mark is known
     std::deque<std::string> chunks;  // bytes not yet asked to be written
     bool complete = false;           // no more chunks will come
     bool durable = false;            // all bytes, the name not
@@ -109,6 +109,7 @@ class FileParts : public CommittableOwner {
   const FilePartsOptions options_;
   bool opened_ = false;
   CoSignal opening_;
+  std::string mark_maker_;  // of the directory, since it was opened
   Status failed_;
 
   std::string buffer_;                // bytes of the current part

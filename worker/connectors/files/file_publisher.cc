@@ -20,25 +20,38 @@ Co<StatusOr<std::optional<int64_t>>> Length(FileSystem& files, std::string path)
   co_return info.status();
 }
 
-// OK: the directory bears this sink's mark. kNotFound: it has none.
-Co<Status> CheckMark(FileSystem& files, SinkDirectory directory) {
+// The directory is not the one that the sink marked, or has been emptied.
+Status Unmarked(const SinkDirectory& directory) {
+  return UnavailableError(Concat(directory.Owner(), ": ", directory.path,
+                                 " does not bear this sink's mark ", kMarkName,
+                                 " any more (is it mounted?)"));
+}
+
+// The maker of the directory's mark, which is this sink's. kNotFound: it has none.
+Co<StatusOr<std::string>> ReadMark(FileSystem& files, SinkDirectory directory) {
   std::string path = JoinPath(directory.path, kMarkName);
   StatusOr<std::string> bytes = co_await ReadWhole(files, path, kMarkBytesMax);
   if (!bytes.ok()) co_return bytes.status();
   StatusOr<Mark> mark = ParseMark(*bytes);
   if (!mark.ok()) co_return mark.status().WithContext(path).WithRetry(false);
-  if (mark->job == directory.job && mark->uid == directory.uid) co_return Status();
+  if (mark->job == directory.job && mark->uid == directory.uid) co_return mark->maker;
   co_return FailedPreconditionError(Concat(directory.Owner(), ": ", directory.path,
                                            " belongs to sink '", mark->uid, "' of job ",
                                            mark->job_name, " (", mark->job, "), not to job ",
                                            directory.job_name, " (", directory.job, ")"));
 }
 
-// The directory is not the one that the sink marked, or has been emptied.
-Status Unmarked(const SinkDirectory& directory) {
-  return UnavailableError(Concat(directory.Owner(), ": ", directory.path,
-                                 " does not bear this sink's mark ", kMarkName,
-                                 " any more (is it mounted?)"));
+// OK: the directory is the one in which the part was sealed. Else it may heal: one that is mounted
+// over another hides what lies there.
+Co<Status> CheckMark(FileSystem& files, SinkDirectory directory, FilePart part) {
+  StatusOr<std::string> maker = co_await ReadMark(files, directory);
+  if (maker.status().code() == StatusCode::kNotFound) co_return Unmarked(directory);
+  if (!maker.ok()) co_return maker.status();
+  if (*maker == part.mark_maker) co_return Status();
+  co_return UnavailableError(Concat(directory.Owner(), ": ", directory.path, " bears the mark of ",
+                                    *maker, "; ", part.pending_name,
+                                    " was sealed in another directory there, with that of ",
+                                    part.mark_maker, " (is the right one mounted?)"));
 }
 
 Status WrongLength(const SinkDirectory& directory, const std::string& name, int64_t length,
@@ -88,12 +101,12 @@ Co<Status> PublishPart(FileSystem& files, SinkDirectory directory, FilePart part
     }
   }
   if (published->has_value()) co_return Status();
-  Status mark = co_await CheckMark(files, directory);
-  if (mark.code() == StatusCode::kNotFound) {
-    co_return Unmarked(directory).WithContext(
+  Status mark = co_await CheckMark(files, directory, part);
+  if (!mark.ok()) {
+    co_return mark.WithContext(
         Concat("neither ", part.pending_name, " nor ", part.final_name, " is there"));
   }
-  if (!mark.ok() || may_be_taken) co_return mark;
+  if (may_be_taken) co_return Status();
   co_return FailedPreconditionError(
       Concat(directory.Owner(), ": ", pending_path,
              " is lost: somebody removed it before it was published as ", part.final_name));
@@ -103,32 +116,35 @@ Co<Status> PublishPart(FileSystem& files, SinkDirectory directory, FilePart part
 
 std::string SinkDirectory::Owner() const { return Concat(type, " '", uid, "'"); }
 
-Co<Status> MarkDirectory(FileSystem& files, SinkDirectory directory, HiddenName unique,
-                         bool marked) {
+Co<StatusOr<std::string>> MarkDirectory(FileSystem& files, SinkDirectory directory,
+                                        HiddenName unique, bool marked) {
   if (marked) {
-    Status there = co_await CheckMark(files, directory);
-    co_return there.code() == StatusCode::kNotFound ? Unmarked(directory) : there;
+    StatusOr<std::string> there = co_await ReadMark(files, directory);
+    if (there.status().code() == StatusCode::kNotFound) co_return Unmarked(directory);
+    co_return there;
   }
   Status status = co_await MakeDirectories(files, directory.path);
   if (!status.ok()) co_return status;
-  status = co_await CheckMark(files, directory);
-  if (status.code() == StatusCode::kNotFound) {
-    status = co_await ClaimFile(files, JoinPath(directory.path, kMarkName),
-                                MarkContents(directory.job, directory.job_name, directory.uid),
-                                MarkUnique(unique));
-    if (status.ok() || status.code() != StatusCode::kAlreadyExists) co_return status;
-    status = co_await CheckMark(files, directory);
+  StatusOr<std::string> maker = co_await ReadMark(files, directory);
+  if (maker.status().code() == StatusCode::kNotFound) {
+    Mark mark{directory.job, directory.job_name, directory.uid, MarkUnique(unique)};
+    status = co_await ClaimFile(files, JoinPath(directory.path, kMarkName), MarkContents(mark),
+                                mark.maker);
+    if (status.ok()) co_return mark.maker;
+    if (status.code() != StatusCode::kAlreadyExists) co_return status;
+    maker = co_await ReadMark(files, directory);
   }
-  if (!status.ok()) co_return status;
+  if (!maker.ok()) co_return maker.status();
   // Another subtask's claim may not be durable yet.
-  co_return co_await SyncDirectory(files, directory.path);
+  status = co_await SyncDirectory(files, directory.path);
+  if (!status.ok()) co_return status;
+  co_return maker;
 }
 
 Co<Status> CheckSealed(FileSystem& files, SinkDirectory directory, std::vector<FilePart> parts) {
-  Status mark = co_await CheckMark(files, directory);
-  if (mark.code() == StatusCode::kNotFound) co_return Unmarked(directory);
-  if (!mark.ok()) co_return mark;
   for (const FilePart& part : parts) {
+    Status mark = co_await CheckMark(files, directory, part);
+    if (!mark.ok()) co_return mark;
     StatusOr<FileInfo> info = co_await StatFile(files, JoinPath(directory.path, part.pending_name));
     if (!info.ok()) co_return info.status();
     if (info->size != part.length) {

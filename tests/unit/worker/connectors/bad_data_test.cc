@@ -490,7 +490,7 @@ TEST(DeadLettersTest, NoCheckpointIsAcknowledgedBeforeTheDirectoryIsMarked) {
 TEST(DeadLettersTest, ADirectoryOfSomebodyElseIsRefused) {
   Process process("json", "dead_letter", 1);
   process.files.PutFile("/data/a", "{}\n");
-  process.files.PutFile("/dead/.weir-sink", "weir-sink 1\nfeed\nother\nout\n");
+  process.files.PutFile("/dead/.weir-sink", "weir-sink 2\nfeed\nother\nout\nmaker\n");
   ASSERT_TRUE(process.Open({}).ok());
   EXPECT_EQ(process.Poll().status().message(),
             "dead letters: files.source 'in': /dead belongs to sink 'out' of job other (feed), not "

@@ -134,7 +134,7 @@ TEST_F(FilesChecksTest, ASinkTakesAMissingOrEmptyDirectoryAndLeavesNothing) {
 }
 
 TEST_F(FilesChecksTest, ASinkTakesItsOwnDirectoryAgain) {
-  files_.PutFile("/base/out/.weir-sink", MarkContents(JobId("aaaa"), "flights", "out"));
+  files_.PutFile("/base/out/.weir-sink", MarkContents({JobId("aaaa"), "flights", "out", "x"}));
   files_.PutFile("/base/out/flights-out-0-17-0.csv", "x");
   files_.PutFile("/base/out/.weir-aaaa-g3-1-0-out.pending", "x");
   EXPECT_TRUE(Sink().ok()) << Sink();
@@ -144,7 +144,7 @@ TEST_F(FilesChecksTest, ASinkIsRefusedByName) {
   files_.PutFile("/base/out/report.txt", "x");
   EXPECT_THAT(Sink().message(), AllOf(HasSubstr("'/base/out'"), HasSubstr("'report.txt'")));
 
-  files_.PutFile("/base/out/.weir-sink", MarkContents(JobId("aaaa"), "flights", "out"));
+  files_.PutFile("/base/out/.weir-sink", MarkContents({JobId("aaaa"), "flights", "out", "x"}));
   EXPECT_THAT(Sink().message(), HasSubstr("'report.txt'"));
   files_.Remove("/base/out/report.txt", [](Status) {});
   executor_.RunAll();
@@ -196,7 +196,7 @@ TEST(FileNames, AreReadAsTheyAreWritten) {
 }
 
 TEST(FileNames, CommittablesAreReadAsTheyAreWrittenAndNothingElseIs) {
-  FilePart part{".weir-a-g1-2-3-out.pending", "job-out-2-17-0.csv", 12345};
+  FilePart part{".weir-a-g1-2-3-out.pending", "job-out-2-17-0.csv", 12345, "a-g1-0-0-out"};
   EXPECT_EQ(*DecodeFilePart(EncodeFilePart(part)), part);
   FilePart bad = part;
   bad.final_name = "../etc/passwd";

@@ -93,7 +93,7 @@ TEST_F(FilesSinkTest, NamesAndBytes) {
 }
 
 TEST_F(FilesSinkTest, ADirectoryOfAnotherSinkIsRefused) {
-  files_.PutFile("/out/.weir-sink", MarkContents(JobId("ffff"), "other job", "sink"));
+  files_.PutFile("/out/.weir-sink", MarkContents({JobId("ffff"), "other job", "sink", "x"}));
   Status status = Open();
   EXPECT_THAT(status.message(),
               AllOf(HasSubstr("/out"), HasSubstr("other job"), HasSubstr("ffff")));
@@ -245,6 +245,50 @@ TEST_F(FilesSinkTest, NothingIsListedThatWasSealedBesideTheMarkedDirectory) {
   EXPECT_EQ(listed->status().message(),
             "files.sink 'out': /out does not bear this sink's mark .weir-sink any more (is it "
             "mounted?)");
+  EXPECT_TRUE(context_.failed_.retryable());
+}
+
+TEST_F(FilesSinkTest, RowsOfAnotherDirectoryAreNotTakenForPublishedAndTakenAway) {
+  // Given a directory that an earlier generation marked and that was then unmounted, so that this
+  // one, which starts before any checkpoint has completed, marks the empty mount point.
+  const std::string mark = MarkContents({JobId("0123456789abcdef0123456789abcdef"), "job", "out",
+                                         "0123456789abcdef0123456789abcdef-g4-0-0-out"});
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(sink_.Write(Row(1, "x")).ok());
+  std::vector<Committable> listed = Prepare(17);
+  ASSERT_TRUE(Publish(17).ok());
+  const std::string own_mark = files_.Bytes("/out/.weir-sink");
+  const std::string rows = files_.Bytes("/out/job-out-0-17-0.csv");
+  // When the first one is mounted again, and the job restarts from checkpoint 17.
+  files_.Delete("/out");
+  files_.PutFile("/out/.weir-sink", mark);
+  Status status = Commit(listed);
+  EXPECT_EQ(status.message(),
+            "neither .weir-0123456789abcdef0123456789abcdef-g5-0-0-out.pending nor "
+            "job-out-0-17-0.csv is there: files.sink 'out': /out bears the mark of "
+            "0123456789abcdef0123456789abcdef-g4-0-0-out; "
+            ".weir-0123456789abcdef0123456789abcdef-g5-0-0-out.pending was sealed in another "
+            "directory there, with that of 0123456789abcdef0123456789abcdef-g5-0-0-out (is the "
+            "right one mounted?)");
+  EXPECT_TRUE(status.retryable());
+  // Then it goes on when the rows are where they were sealed.
+  files_.PutFile("/out/.weir-sink", own_mark);
+  files_.PutFile("/out/job-out-0-17-0.csv", rows);
+  EXPECT_TRUE(Commit(listed).ok());
+}
+
+TEST_F(FilesSinkTest, NothingIsListedThatWasSealedInAnotherDirectoryOfThisSink) {
+  ASSERT_TRUE(Open().ok());
+  files_.Delete("/out");
+  files_.PutFile("/out/.weir-sink",
+                 MarkContents({JobId("0123456789abcdef0123456789abcdef"), "job", "out", "other"}));
+  ASSERT_TRUE(sink_.Write(Row(1, "x")).ok());
+  std::optional<StatusOr<std::vector<Committable>>> listed;
+  sink_.Prepare(CheckpointId(17),
+                [&](StatusOr<std::vector<Committable>> answer) { listed = std::move(answer); });
+  executor_.RunAll();
+  ASSERT_TRUE(listed.has_value());
+  EXPECT_THAT(listed->status().message(), HasSubstr("/out bears the mark of other"));
   EXPECT_TRUE(context_.failed_.retryable());
 }
 
