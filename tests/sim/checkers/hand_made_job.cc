@@ -200,6 +200,7 @@ HandMadeJob::Parts HandMadeJob::Checkpoint(uint64_t checkpoint, uint64_t generat
     committable.uid = "out";
     committable.generation = manifest.generation;
     committable.checkpoint = manifest.checkpoint;
+    part.mark_maker = "-g1-0-0-out";
     committable.payload = EncodeFilePart(part);
     out.committables.push_back(std::move(committable));
   }
