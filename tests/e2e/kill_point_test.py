@@ -40,7 +40,7 @@ class KillPointCase(unittest.TestCase):
             with Watch(output):
                 job = cluster.submit(self.job(output))
                 if point in RESTORE_POINTS:
-                    cluster.wait_for_checkpoint(job, 3)
+                    cluster.wait_for_checkpoint(job, 1)
                     cluster.workers[0].kill()
                     cluster.start_worker()
                 victim.wait_until_hit()
@@ -57,7 +57,7 @@ class KillPointCase(unittest.TestCase):
             with Watch(output):
                 job = cluster.submit(self.job(output))
                 if point in RESTORE_POINTS:
-                    cluster.wait_for_checkpoint(job, 3)
+                    cluster.wait_for_checkpoint(job, 1)
                     other.kill()
                     cluster.start_worker()
                 victim.wait_until_hit()

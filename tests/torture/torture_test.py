@@ -43,12 +43,13 @@ class Quick(TortureCase):
         kinds = ProcessFaults.KINDS
         if private.missing() is None:
             kinds += DiskFaults.KINDS + ConnectionFaults.KINDS
-        said = self.torture("--minutes", 40 / 60, "--seed", 42, "--rest", "0.1,1.2", timeout=280)
+        said = self.torture("--minutes", 40 / 60, "--each-kind", "--seed", 42, "--rest", "0.1,1.2",
+                            timeout=400)
         self.assert_each(kinds, said)
 
     def test_20_seconds_over_links(self):
         self.need_namespaces()
-        said = self.torture("--network-namespaces", "--minutes", 20 / 60, "--seed", 42,
+        said = self.torture("--network-namespaces", "--minutes", 20 / 60, "--each-kind", "--seed", 42,
                             "--faults", ",".join((*LinkFaults.KINDS, "worker", "worker_paused")),
                             "--rest", "0.1,1.2", timeout=280)
         self.assert_each(LinkFaults.KINDS, said)
