@@ -140,11 +140,15 @@ CoordinatorProcess::CoordinatorProcess(FakeCluster& cluster,
     : name(std::move(process_name)),
       files(std::make_unique<MemoryFileSystem>(loop, std::move(disk))),
       random(seed),
-      gateway(std::make_unique<FakeGateway>(cluster, *this)) {
+      gateway(std::make_unique<FakeGateway>(cluster, *this)),
+      cluster_(cluster) {
   cluster.processes_.push_back(this);
 }
 
-CoordinatorProcess::~CoordinatorProcess() = default;
+CoordinatorProcess::~CoordinatorProcess() {
+  std::erase(cluster_.processes_, this);
+  if (cluster_.followed_ == this) cluster_.followed_ = nullptr;
+}
 
 void CoordinatorProcess::Kill() {
   loop.Pause();

@@ -59,6 +59,9 @@ struct CoordinatorProcess {
   Random random;
   std::unique_ptr<WorkerGateway> gateway;
   std::unique_ptr<Coordinator> coordinator;
+
+ private:
+  FakeCluster& cluster_;
 };
 
 // The other side of the coordinator: workers whose tasks have no data, and the world outside that
