@@ -154,6 +154,7 @@ class Chaos:
     def arm_again(self):
         """Other processes in the place of those that were disarmed: each coordinator, one
         worker."""
+        self.arming = True
         if not self.plan:
             return
         victims = [*self.cluster.coordinators, *self.cluster.live_workers()[:1]]
@@ -201,7 +202,8 @@ class Chaos:
             self.heal(fault)
 
     def calm(self):
-        """No more faults."""
+        """No more faults, nor points at which those stop that start now, until arm_again."""
+        self.arming = False
         self.disarm_all()
         self._look_at_points_until_quiet()
         self.resume(float("inf"))
