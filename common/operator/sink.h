@@ -23,9 +23,9 @@ class SinkContext {
   virtual const std::string& job_name() const = 0;
   virtual const std::string& uid() const = 0;
   virtual Generation generation() const = 0;
-  // Whether it goes on from a checkpoint of the same job: what the sink set up outside before that
-  // one completed has to be there.
-  virtual bool resumes() const = 0;
+  // The checkpoint of the same job that it goes on from; 0: none. What the sink set up outside
+  // before that one completed has to be there, and nothing that was published later may be.
+  virtual CheckpointId resumed_from() const = 0;
   virtual int subtask() const = 0;
   virtual int parallelism() const = 0;
   virtual const SchemaPtr& input_schema() const = 0;

@@ -36,8 +36,8 @@ class SourceContext {
   virtual const std::string& job_name() const = 0;
   virtual const std::string& uid() const = 0;
   virtual Generation generation() const = 0;
-  // Whether it goes on from a checkpoint of the same job.
-  virtual bool resumes() const = 0;
+  // The checkpoint of the same job that it goes on from; 0: none.
+  virtual CheckpointId resumed_from() const = 0;
   virtual int subtask() const = 0;
   virtual int parallelism() const = 0;
   virtual const SchemaPtr& output_schema() const = 0;

@@ -22,6 +22,9 @@
 namespace weir::sim {
 namespace {
 
+constexpr uint64_t kSeedMax = 1'000'000'000'000'000;
+constexpr uint64_t kSeedsMax = 10'000'000;  // of one run: each has a line in a table
+
 // What a seed left in the table that all processes share.
 struct Record {
   int64_t rows, completed, faults, restarts, events, cpu_us;
@@ -113,9 +116,8 @@ void RunSeed(const Options& options, uint64_t seed, Record* record, Shared* shar
   ++shared->done;
   if (outcome.ok()) return;
   if (++shared->failed > options.failures_max) return;
-  std::string text =
-      Concat("seed ", seed, " FAILED: ", outcome.violation, "\n  reproduce: ",
-             Reproduce(options, seed), "\n");
+  std::string text = Concat("seed ", seed, " FAILED: ", outcome.violation,
+                            "\n  reproduce: ", Reproduce(options, seed), "\n");
   if (!options.quiet) text += TraceOf(options, seed);
   Print(text);
 }
@@ -144,8 +146,7 @@ int64_t Median(const std::vector<Record*>& records, F field) {
 }
 
 void* Share(size_t bytes) {
-  void* memory =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     std::fprintf(stderr, "weir_sim: no memory for %zu bytes\n", bytes);
     _exit(3);
@@ -216,15 +217,16 @@ int RunSeeds(const Options& options) {
   }
   std::string text = Concat(
       shared->done.load(), " seeds (", options.first, "..", options.last, "), ",
-      shared->failed.load(), " failed, ", shared->twice.load(), " run twice\nmedian of a seed: ",
-      Median(records, [](const Record& r) { return r.rows; }), " rows, ",
-      Median(records, [](const Record& r) { return r.completed; }), " checkpoints completed, ",
-      Median(records, [](const Record& r) { return r.faults; }), " faults, ",
-      Median(records, [](const Record& r) { return r.restarts; }), " restarts, ",
+      shared->failed.load(), " failed, ", shared->twice.load(),
+      " run twice\nmedian of a seed: ", Median(records, [](const Record& r) { return r.rows; }),
+      " rows, ", Median(records, [](const Record& r) { return r.completed; }),
+      " checkpoints completed, ", Median(records, [](const Record& r) { return r.faults; }),
+      " faults, ", Median(records, [](const Record& r) { return r.restarts; }), " restarts, ",
       Median(records, [](const Record& r) { return r.events; }), " events\n");
   char speed[128];
-  std::snprintf(speed, sizeof(speed), "%.1f s, %.0f seeds per second of one core, %.2f us an event\n",
-                seconds(), static_cast<double>(shared->done) / (static_cast<double>(cpu_us) / 1e6),
+  std::snprintf(speed, sizeof(speed),
+                "%.1f s, %.0f seeds per second of one core, %.2f us an event\n", seconds(),
+                static_cast<double>(shared->done) / (static_cast<double>(cpu_us) / 1e6),
                 static_cast<double>(cpu_us) / static_cast<double>(std::max<int64_t>(events, 1)));
   text += speed;
   int never = 0;
@@ -265,15 +267,17 @@ int RunOne(const Options& options, uint64_t seed, bool trace) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Runs the real coordinator, workers, tasks and file connectors in simulated worlds: "
-               "one seed, one world, always the same.");
+  CLI::App app(
+      "Runs the real coordinator, workers, tasks and file connectors in simulated worlds: "
+      "one seed, one world, always the same.");
   Options options;
   std::string range;
   uint64_t seed = 0;
   bool trace = false;
   options.jobs = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   options.trace_directory = std::filesystem::temp_directory_path().string();
-  auto* one = app.add_option("--seed", seed, "One seed: prints its world and how it ended");
+  auto* one = app.add_option("--seed", seed, "One seed: prints its world and how it ended")
+                  ->check(CLI::Range(uint64_t{0}, kSeedMax));
   app.add_flag("--trace", trace, "With --seed: prints all that happens")->needs(one);
   app.add_option("--seeds", range, "A range of seeds, A..B, both included")->excludes(one);
   app.add_option("--jobs", options.jobs, "Processes; as many as cores unless set")
@@ -288,7 +292,11 @@ int Main(int argc, char** argv) {
       ->check(CLI::IsMember({"no_seal", "early_manifest", "early_rename", "unblocked_channel",
                              "lost_offset", "forgotten_commit", "undurable_seal"}));
   app.add_flag("--quiet", options.quiet, "No traces of failed seeds");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   Simulation::Plant(options.plant);
   if (one->count() > 0) return RunOne(options, seed, trace);
   if (range.empty()) range = "1..200";
@@ -296,8 +304,11 @@ int Main(int argc, char** argv) {
   unsigned long long last = 0;
   int used = 0;
   if (std::sscanf(range.c_str(), "%llu..%llu%n", &first, &last, &used) != 2 ||
-      used != static_cast<int>(range.size()) || last < first) {
-    std::fprintf(stderr, "weir_sim: --seeds is '%s': expected A..B with A <= B\n", range.c_str());
+      used != static_cast<int>(range.size()) || last < first || last > kSeedMax ||
+      last - first >= kSeedsMax || range.find('-') != std::string::npos) {
+    std::fprintf(stderr,
+                 "weir_sim: --seeds is '%s': expected A..B with A <= B, at most %llu of them\n",
+                 range.c_str(), static_cast<unsigned long long>(kSeedsMax));
     return 2;
   }
   options.first = first;

@@ -33,7 +33,7 @@ class FakeSourceContext : public SourceContext {
   const std::string& job_name() const override { return job_name_; }
   const std::string& uid() const override { return uid_; }
   Generation generation() const override { return generation_; }
-  bool resumes() const override { return resumes_; }
+  CheckpointId resumed_from() const override { return resumed_from_; }
   int subtask() const override { return subtask_; }
   int parallelism() const override { return parallelism_; }
   const SchemaPtr& output_schema() const override { return schema_; }
@@ -49,7 +49,7 @@ class FakeSourceContext : public SourceContext {
   std::string job_name_ = "job";
   std::string uid_ = "in";
   Generation generation_{1};
-  bool resumes_ = false;
+  CheckpointId resumed_from_;
   Status failed_;
   bool woken_ = false;
   int64_t dropped_ = 0;
@@ -79,7 +79,7 @@ class FakeSinkContext : public SinkContext {
   const std::string& job_name() const override { return job_name_; }
   const std::string& uid() const override { return uid_; }
   Generation generation() const override { return generation_; }
-  bool resumes() const override { return resumes_; }
+  CheckpointId resumed_from() const override { return resumed_from_; }
   int subtask() const override { return subtask_; }
   int parallelism() const override { return parallelism_; }
   const SchemaPtr& input_schema() const override { return schema_; }
@@ -93,7 +93,7 @@ class FakeSinkContext : public SinkContext {
   JobId job_{"0123456789abcdef0123456789abcdef"};
   std::string job_name_ = "job";
   std::string uid_ = "out";
-  bool resumes_ = false;
+  CheckpointId resumed_from_;
   int subtask_ = 0;
   int parallelism_ = 1;
   bool woken_ = false;

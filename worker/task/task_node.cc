@@ -68,9 +68,9 @@ void Task::Context::CountDropped(int64_t rows) {
 const JobId& Task::Context::job() const { return task_.description_.job; }
 const std::string& Task::Context::job_name() const { return task_.description_.graph->name; }
 Generation Task::Context::generation() const { return task_.description_.generation; }
-bool Task::Context::resumes() const {
+CheckpointId Task::Context::resumed_from() const {
   const CheckpointManifest& restored = *task_.description_.restore;
-  return restored.checkpoint.value() > 0 && restored.job == task_.description_.job;
+  return restored.job == task_.description_.job ? restored.checkpoint : CheckpointId();
 }
 const SchemaPtr& Task::Context::input_schema() const { return node_.input_schemas[0]; }
 void Task::Context::Fail(Status status) { task_.Fail(node_.vertex.uid, std::move(status)); }

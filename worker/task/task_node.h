@@ -51,7 +51,7 @@ class Task::Context : public KeyedOperatorContext, public SourceContext, public 
   const JobId& job() const override;
   const std::string& job_name() const override;
   Generation generation() const override;
-  bool resumes() const override;
+  CheckpointId resumed_from() const override;
   void Fail(Status status) override;
   // SinkContext
   const SchemaPtr& input_schema() const override;

@@ -18,7 +18,7 @@ FilePartsOptions PartsOptions(SourceContext& context, std::string directory) {
                        .uid = context.uid(),
                        .type = "files.source"};
   options.generation = context.generation();
-  options.resumes = context.resumes();
+  options.resumed_from = context.resumed_from();
   options.subtask = context.subtask();
   options.files = &context.files();
   options.timers = &context.timers();

@@ -58,12 +58,20 @@ std::string FinalName(const std::string& job_name, const std::string& uid, int s
                 format == FileFormat::kCsv ? ".csv" : ".jsonl");
 }
 
-bool IsFinalName(std::string_view name, const std::string& job_name, const std::string& uid) {
+std::optional<CheckpointId> CheckpointOfFinalName(std::string_view name,
+                                                  const std::string& job_name,
+                                                  const std::string& uid) {
   int subtask, part;
   uint64_t checkpoint;
-  return Consume(&name, Concat(job_name, '-', uid, '-')) && ConsumeNumber(&name, &subtask) &&
-         Consume(&name, "-") && ConsumeNumber(&name, &checkpoint) && Consume(&name, "-") &&
-         ConsumeNumber(&name, &part) && (name == ".csv" || name == ".jsonl");
+  const bool is_final = Consume(&name, Concat(job_name, '-', uid, '-')) &&
+                        ConsumeNumber(&name, &subtask) && Consume(&name, "-") &&
+                        ConsumeNumber(&name, &checkpoint) && Consume(&name, "-") &&
+                        ConsumeNumber(&name, &part) && (name == ".csv" || name == ".jsonl");
+  return is_final ? std::optional(CheckpointId(checkpoint)) : std::nullopt;
+}
+
+bool IsFinalName(std::string_view name, const std::string& job_name, const std::string& uid) {
+  return CheckpointOfFinalName(name, job_name, uid).has_value();
 }
 
 std::string ProbeName(const JobId& job, const std::string& uid) {

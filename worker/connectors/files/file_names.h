@@ -26,7 +26,10 @@ inline constexpr std::string_view kMarkName = ".weir-sink";
 
 std::string FinalName(const std::string& job_name, const std::string& uid, int subtask,
                       CheckpointId checkpoint, int part, FileFormat format);
-// Whether FinalName can give `name` for this job and uid.
+// Of which checkpoint FinalName gives `name` for this job and uid; nullopt: it never does.
+std::optional<CheckpointId> CheckpointOfFinalName(std::string_view name,
+                                                  const std::string& job_name,
+                                                  const std::string& uid);
 bool IsFinalName(std::string_view name, const std::string& job_name, const std::string& uid);
 
 // The empty file by which submission tries whether the directory can be written; left only when the

@@ -8,6 +8,7 @@
 #include "common/base/kill_point.h"
 #include "common/base/log.h"
 #include "common/storage/file_flows.h"
+#include "worker/connectors/files/file_names.h"
 #include "worker/connectors/rate_limit/rate_limiter.h"
 
 namespace weir {
@@ -31,12 +32,37 @@ Co<void> FileParts::OpenDirectory(std::function<void(Status)> done) {
                     .subtask = options_.subtask,
                     .number = 0,
                     .uid = options_.directory.uid};
-  StatusOr<std::string> maker =
-      co_await MarkDirectory(*options_.files, options_.directory, unique, options_.resumes);
-  if (maker.ok()) mark_maker_ = *maker;
-  opened_ = maker.ok();
+  StatusOr<std::string> maker = co_await MarkDirectory(*options_.files, options_.directory, unique,
+                                                       options_.resumed_from.value() > 0);
+  Status status = maker.status();
+  // One subtask looks for all.
+  if (status.ok() && options_.resumed_from.value() > 0 && options_.subtask == 0) {
+    status = co_await CheckNothingIsLater();
+  }
+  if (status.ok()) mark_maker_ = *maker;
+  opened_ = status.ok();
   opening_.Notify();
-  Answer(std::move(done), maker.status());
+  Answer(std::move(done), status);
+}
+
+// Only what completed is published: a later file says that the checkpoint to go on from is not the
+// newest one, whatever the completion log tells, and its rows would come out again.
+Co<Status> FileParts::CheckNothingIsLater() {
+  StatusOr<std::vector<FileInfo>> names =
+      co_await ListDirectory(*options_.files, options_.directory.path);
+  if (!names.ok()) co_return names.status();
+  for (const FileInfo& info : *names) {
+    std::optional<CheckpointId> published =
+        CheckpointOfFinalName(info.name, options_.directory.job_name, options_.directory.uid);
+    if (!published || *published <= options_.resumed_from) continue;
+    co_return DataLossError(
+        Concat(options_.directory.Owner(), ": ", JoinPath(options_.directory.path, info.name),
+               " was published by checkpoint ", *published, ", and the job starts from checkpoint ",
+               options_.resumed_from,
+               ": its completion log has lost entries; going on would publish rows twice"))
+        .WithRetry(false);
+  }
+  co_return Status();
 }
 
 template <typename T>

@@ -22,7 +22,9 @@ namespace weir {
 struct FilePartsOptions {
   SinkDirectory directory;
   Generation generation;
-  bool resumes = false;  // from a checkpoint of this job: the directory has been marked before
+  // From this checkpoint of the job (0: none): the directory has been marked before, and nothing in
+  // it was published by a later one.
+  CheckpointId resumed_from;
   int subtask = 0;
   FileFormat format = FileFormat::kJson;  // by which final names end
   int64_t part_bytes_max = 128 << 20;     // a new part begins past it
@@ -89,6 +91,7 @@ class FileParts : public CommittableOwner {
   };
 
   Co<void> OpenDirectory(std::function<void(Status)> done);
+  Co<Status> CheckNothingIsLater();
   Co<void> WritePart(PartPtr part);
   Co<void> FinishPrepare(CheckpointId checkpoint, std::vector<PartPtr> sealed,
                          std::vector<PartPtr> listed,

@@ -21,7 +21,7 @@ void FilesSink::Open(SinkContext& context, std::function<void(Status)> done) {
                        .uid = context.uid(),
                        .type = "files.sink"};
   options.generation = context.generation();
-  options.resumes = context.resumes();
+  options.resumed_from = context.resumed_from();
   options.subtask = context.subtask();
   options.format = config_.format;
   options.part_bytes_max = config_.part_bytes_max;

@@ -235,7 +235,8 @@ class Process {
         context(executor, files, ConfigOf(format, bad_data), RowSchema(), 0, 1),
         committer_context(executor, files, ConfigOf(format, bad_data)) {
     context.generation_ = Generation(generation);
-    context.resumes_ = resumes;
+    // From the newest: nothing was published later.
+    if (resumes) context.resumed_from_ = CheckpointId(1'000'000);
     committer_context.uid_ = "in";
     committer.Open(committer_context);
   }

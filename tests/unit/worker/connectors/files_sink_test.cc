@@ -146,7 +146,7 @@ TEST_F(FilesSinkTest, ADirectoryThatIsNotMountedIsWaitedForAndNothingIsMadeInIts
   EXPECT_FALSE(published.has_value());
   EXPECT_TRUE(context_.failed_.ok()) << context_.failed_;
   // Nor does the next generation begin anew in it.
-  context_.resumes_ = true;
+  context_.resumed_from_ = CheckpointId(17);
   FilesSink next;
   std::optional<Status> opened;
   next.Open(context_, [&](Status status) { opened = status; });
@@ -168,6 +168,29 @@ TEST_F(FilesSinkTest, ADirectoryThatIsNotMountedIsWaitedForAndNothingIsMadeInIts
   again.Open(context_, [&](Status status) { opened = status; });
   executor_.Advance(1'000'000);
   EXPECT_TRUE(opened.has_value() && opened->ok());
+}
+
+// Given: a completion log that lost the entry of checkpoint 18, whose rows are out. When: the job
+// goes on from 17. Then: it is refused by name, for 18's rows would come out again.
+TEST_F(FilesSinkTest, WhatALaterCheckpointPublishedIsNotPublishedAgain) {
+  ASSERT_TRUE(Open().ok());
+  files_.PutFile("/out/job-out-3-17-0.csv", "n,text\n1,x\n");
+  context_.resumed_from_ = CheckpointId(17);
+  for (bool later : {false, true}) {
+    if (later) files_.PutFile("/out/job-out-1-18-0.csv", "n,text\n2,y\n");
+    FilesSink next;
+    std::optional<Status> opened;
+    next.Open(context_, [&](Status status) { opened = status; });
+    executor_.Advance(1'000'000);
+    ASSERT_TRUE(opened.has_value());
+    EXPECT_EQ(opened->ok(), !later) << *opened;
+    if (!later) continue;
+    EXPECT_FALSE(opened->retryable());
+    EXPECT_EQ(opened->message(),
+              "files.sink 'out': /out/job-out-1-18-0.csv was published by checkpoint 18, and the "
+              "job starts from checkpoint 17: its completion log has lost entries; going on would "
+              "publish rows twice");
+  }
 }
 
 // Nobody else can have published what this very task sealed and never tried to publish.
