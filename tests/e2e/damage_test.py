@@ -105,6 +105,16 @@ class QuickDamage(unittest.TestCase):
         # Nothing was taken away: the checkpoint can be started from.
         self.assertTrue((newest / "_metadata").exists())
 
+    def test_a_deleted_newest_entry_of_the_completion_log(self):
+        # All that tells of the newest checkpoint that has published; older entries are pruned.
+        newest = max(int(name.split("-")[3]) for name in self.shown)
+        for term, entries in self.cluster.terms(self.job).items():
+            for number, entry in entries.items():
+                if entry["kind"] == "COMPLETED" and entry["checkpoint"] >= newest:
+                    (self.cluster.job_dir(self.job) / "log" / f"{term:06}" / f"{number:010}").unlink()
+        status = self.expect_failed("its completion log has lost entries")
+        self.assertIn("was published by checkpoint", status["failure"]["message"])
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -367,6 +367,7 @@ class Job {
     };
     if (!ok(process.Commit(listed_))) return false;
     if (!ok(process.AbortOthers(generation_, listed_))) return false;
+    process.context.resumed_from_ = completed_;
     if (!ok(process.Open())) return false;
     while (completed_rows_ < 12) {
       int64_t rows = completed_rows_;
@@ -386,6 +387,7 @@ class Job {
       // The commit point.
       listed_ = **prepared;
       completed_rows_ = rows;
+      completed_ = CheckpointId(checkpoint);
       if (!ok(process.Publish(checkpoint))) return false;
       // One without rows: it lists nothing that was published before.
       prepared = process.Prepare(++last_checkpoint_);
@@ -399,6 +401,7 @@ class Job {
   const Kind& kind_;
   std::shared_ptr<MemoryFileSystem::Disk> disk_;
   uint64_t generation_ = 0;
+  CheckpointId completed_;
   uint64_t last_checkpoint_ = 0;
   int64_t completed_rows_ = 0;
   std::vector<Committable> listed_;

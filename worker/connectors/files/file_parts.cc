@@ -36,9 +36,7 @@ Co<void> FileParts::OpenDirectory(std::function<void(Status)> done) {
                                                        options_.resumed_from.value() > 0);
   Status status = maker.status();
   // One subtask looks for all.
-  if (status.ok() && options_.resumed_from.value() > 0 && options_.subtask == 0) {
-    status = co_await CheckNothingIsLater();
-  }
+  if (status.ok() && options_.subtask == 0) status = co_await CheckNothingIsLater();
   if (status.ok()) mark_maker_ = *maker;
   opened_ = status.ok();
   opening_.Notify();
