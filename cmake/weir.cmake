@@ -93,6 +93,8 @@ function(weir_test name)
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
   target_link_libraries(${name} PRIVATE ${arg_DEPS} GTest::gtest_main GTest::gmock)
+  # What is under test is optimised; the tests' own code is compiled once and run once.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test_bin)
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGUMENTS})
   weir_register_test(${name} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT})
