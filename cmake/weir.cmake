@@ -16,6 +16,18 @@ if(WEIR_TESTS)
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/link_tests/main.cc
        CONTENT "int main() { return 0; }\n")
   add_library(weir_link_test_main OBJECT ${CMAKE_BINARY_DIR}/link_tests/main.cc)
+
+  # What is under test is optimised; the tests' own code is compiled once and run once.
+  set(WEIR_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
+  # GoogleTest is a second of compile time in each of a hundred files.
+  # An executable as the tests are, for code of libraries is compiled in another way.
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/test_headers/empty.cc CONTENT "")
+  add_executable(weir_test_headers ${CMAKE_BINARY_DIR}/test_headers/empty.cc)
+  target_compile_options(weir_test_headers PRIVATE ${WEIR_TEST_OPTIONS})
+  target_link_libraries(weir_test_headers PRIVATE GTest::gtest_main GTest::gmock)
+  target_precompile_headers(weir_test_headers PRIVATE
+    <gtest/gtest.h> <gmock/gmock.h> <cstdint> <cstring> <deque> <functional> <map> <memory>
+    <random> <string> <string_view> <vector>)
 endif()
 
 # A static, position independent library. Includes are written from the repository root. One
@@ -93,8 +105,8 @@ function(weir_test name)
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
   target_link_libraries(${name} PRIVATE ${arg_DEPS} GTest::gtest_main GTest::gmock)
-  # What is under test is optimised; the tests' own code is compiled once and run once.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${name} PRIVATE ${WEIR_TEST_OPTIONS})
+  target_precompile_headers(${name} REUSE_FROM weir_test_headers)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test_bin)
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGUMENTS})
   weir_register_test(${name} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT})
