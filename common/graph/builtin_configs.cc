@@ -207,6 +207,10 @@ StatusOr<GeneratorConfig> ParseGeneratorConfig(const Config& config) {
     return InvalidField(config, "hot_fraction", "a number from 0 to 1");
   }
   WEIR_ASSIGN_OR_RETURN(parsed.payload_bytes, IntegerIn(config, "payload_size", 0, 0, 32 << 20));
+  WEIR_ASSIGN_OR_RETURN(parsed.due_time, config.Bool("due_time", false));
+  if (parsed.due_time && !parsed.rate.has_value()) {
+    return InvalidField(config, "due_time", "a 'rate' beside it, which says when a row is due");
+  }
   return parsed;
 }
 
@@ -214,6 +218,7 @@ Schema GeneratorSchema(const GeneratorConfig& config) {
   std::vector<Field> fields = {
       {"seq", Type::kInt64}, {"key", Type::kInt64}, {"value", Type::kFloat64}};
   if (config.payload_bytes > 0) fields.push_back({"payload", Type::kString});
+  if (config.due_time) fields.push_back({"due", Type::kTimestamp});
   return Schema(std::move(fields));
 }
 

@@ -52,9 +52,10 @@ struct GeneratorConfig {
   double zipf_exponent = 1.0;
   double hot_fraction = 0.9;
   int64_t payload_bytes = 0;  // 0: no payload column
+  bool due_time = false;      // with a rate: a column that says when the row was due
 };
 StatusOr<GeneratorConfig> ParseGeneratorConfig(const Config& config);
-// (seq INT64, key INT64, value FLOAT64 [, payload STRING]).
+// (seq INT64, key INT64, value FLOAT64 [, payload STRING] [, due TIMESTAMP]).
 Schema GeneratorSchema(const GeneratorConfig& config);
 
 struct FilesSinkConfig {

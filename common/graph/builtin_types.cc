@@ -58,9 +58,8 @@ TypeDescriptor GeneratorType() {
   d.type = "generator";
   d.kind = VertexKind::kSource;
   d.help =
-      "Makes rows (seq INT64, key INT64, value FLOAT64 [, payload STRING]); each is a pure "
-      "function "
-      "of seed, split and offset, and seq is unique.";
+      "Makes rows (seq INT64, key INT64, value FLOAT64 [, payload STRING] [, due TIMESTAMP]); but "
+      "for due each is a pure function of seed, split and offset, and seq is unique.";
   d.inputs_min = d.inputs_max = 0;
   d.fields = {
       {"rows", "integer", false, "", "rows of the whole source; absent: without end"},
@@ -76,6 +75,9 @@ TypeDescriptor GeneratorType() {
       {"hot_fraction", "number", false, "0.9", "hot: part of the rows that has key 0"},
       {"payload_size", "integer", false, "0",
        "bytes of the STRING column payload; 0: no such column"},
+      {"due_time", "bool", false, "false",
+       "a TIMESTAMP column due, when the row was due by the rate: now less due is how late it is "
+       "(a row that is made again after a restart is due again, at another time)"},
   };
   d.check = [](const Config& config, const std::vector<Schema>&) -> CheckResult {
     WEIR_ASSIGN_OR_RETURN(GeneratorConfig parsed, ParseGeneratorConfig(config));

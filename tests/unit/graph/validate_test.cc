@@ -384,6 +384,10 @@ TEST(ValidateTest, ChecksUnionAndGenerator) {
     graph.vertices[1].config = Config{{field, value}};
     EXPECT_NE(ErrorOf(graph), "no error") << field;
   }
+  graph.vertices[1].config = Config{{"due_time", true}};
+  EXPECT_EQ(ErrorOf(graph),
+            "vertex 'b' (generator): config field 'due_time' is 'true' (a bool): expected a 'rate' "
+            "beside it, which says when a row is due");
 }
 
 TEST(ValidateTest, DescriptorsHaveHelp) {

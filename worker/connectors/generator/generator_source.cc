@@ -21,7 +21,10 @@ bool ParseNumber(std::string_view text, T* value) {
 Status GeneratorSource::Open(SourceContext& context, const std::vector<SplitState>& restored) {
   context_ = &context;
   WEIR_ASSIGN_OR_RETURN(config_, ParseGeneratorConfig(context.config()));
-  rows_ = std::make_unique<GeneratedRows>(config_);
+  GeneratorConfig pure = config_;
+  pure.due_time = false;
+  rows_ = std::make_unique<GeneratedRows>(pure);
+  if (config_.due_time) schema_with_due_ = std::make_shared<const Schema>(GeneratorSchema(config_));
   // The source's whole rate over the subtasks that have a split.
   int subtasks = std::min(context.parallelism(), config_.splits);
   if (config_.rate.has_value()) {
@@ -80,6 +83,7 @@ StatusOr<PollResult> GeneratorSource::Poll(Output& output) {
   rows = std::min(rows, split.rows - split.offset);
   RecordBatch batch = rows_->Make(split.number, split.offset, rows);
   split.offset += rows;
+  if (config_.due_time) batch = WithDue(std::move(batch));
   if (limiter_.has_value()) limiter_->Take(rows);
   if (split.offset == split.rows) {
     live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(next_));
@@ -88,6 +92,24 @@ StatusOr<PollResult> GeneratorSource::Poll(Output& output) {
   }
   output.Emit(std::move(batch));
   return PollResult::kRows;
+}
+
+// By the rate, not by when the source came to make the row: whoever takes the time from `due` on
+// counts what the source was late, too.
+RecordBatch GeneratorSource::WithDue(RecordBatch batch) const {
+  const double first_us =
+      static_cast<double>(context_->clock().WallMicros()) - limiter_->NextAgeMicros();
+  const double row_us = limiter_->row_micros();
+  auto due = std::make_shared<Buffer>(static_cast<size_t>(batch.rows()) * 8);
+  int64_t* due_us = reinterpret_cast<int64_t*>(due->data());
+  for (int64_t i = 0; i < batch.rows(); ++i) {
+    due_us[i] = static_cast<int64_t>(first_us + static_cast<double>(i) * row_us);
+  }
+  std::vector<Column> columns;
+  columns.reserve(static_cast<size_t>(batch.columns()) + 1);
+  for (int i = 0; i < batch.columns(); ++i) columns.push_back(batch.column(i));
+  columns.emplace_back(Type::kTimestamp, batch.rows(), nullptr, std::move(due));
+  return RecordBatch(schema_with_due_, batch.rows(), std::move(columns));
 }
 
 Co<void> GeneratorSource::WakeLater(int64_t delay_us) {

@@ -29,12 +29,14 @@ class GeneratorSource : public Source {
     int64_t offset = 0;
     int64_t rows = 0;  // of the whole split
   };
+  RecordBatch WithDue(RecordBatch batch) const;
   Co<void> WakeLater(int64_t delay_us);
 
   SourceContext* context_ = nullptr;
   GeneratorConfig config_;
   std::unique_ptr<GeneratedRows> rows_;
   std::optional<RateLimiter> limiter_;
+  SchemaPtr schema_with_due_;  // with due_time
   bool waking_ = false;
   int64_t batch_rows_max_ = 1;
   std::vector<Split> splits_;  // by number

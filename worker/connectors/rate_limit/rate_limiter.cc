@@ -6,7 +6,7 @@
 namespace weir {
 namespace {
 
-constexpr double kStepMicros = 10'000;
+constexpr double kStepMicros = 1'000;
 constexpr double kCatchUpMicros = 1'000'000;
 
 }  // namespace
@@ -15,7 +15,7 @@ RateLimiter::RateLimiter(double rows_per_second, int64_t now_us)
     : rows_per_us_(rows_per_second / 1e6),
       step_(std::max(1.0, std::floor(rows_per_us_ * kStepMicros))),
       due_max_(std::max(step_, rows_per_us_ * kCatchUpMicros)),
-      due_(step_),
+      due_(1),
       now_us_(now_us) {}
 
 int64_t RateLimiter::Due(int64_t now_us) {

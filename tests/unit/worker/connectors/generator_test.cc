@@ -112,6 +112,43 @@ TEST(GeneratorSource, ARateIsKept) {
   EXPECT_NEAR(static_cast<double>(output.rows()), 1500, 3);
 }
 
+// By arithmetic: row i of one subtask at 2,000 rows a second is due i / 2,000 s after the start,
+// whenever the source is asked for it.
+TEST(GeneratorSource, DueTimesAreThoseOfTheRateHoweverLateTheSourceIs) {
+  ManualExecutor executor;
+  MemoryFileSystem files(executor);
+  Config config{{"rate", 2000}, {"splits", 1}, {"payload_size", 3}, {"due_time", true}};
+  FakeSourceContext context(executor, files, config, GeneratorSchema(*ParseGeneratorConfig(config)),
+                            0, 1);
+  GeneratorSource source;
+  const int64_t start_us = executor.clock().WallMicros();
+  ASSERT_TRUE(source.Open(context, {}).ok());
+  CollectingOutput output;
+  for (int64_t advance_us : {0, 500, 1'500, 400'000, 300, 700, 100'000}) {
+    executor.Advance(advance_us);
+    while (*source.Poll(output) == PollResult::kRows) {
+    }
+  }
+  ASSERT_GT(output.rows(), 1000);
+  int64_t row = 0;
+  for (const RecordBatch& batch : output.batches()) {
+    ASSERT_EQ(batch.columns(), 5);
+    EXPECT_EQ(batch.schema()->field(4).name, "due");
+    EXPECT_EQ(batch.column(4).type(), Type::kTimestamp);
+    for (int64_t i = 0; i < batch.rows(); ++i, ++row) {
+      EXPECT_NEAR(static_cast<double>(batch.column(4).Int64(i) - start_us),
+                  static_cast<double>(row) * 500, 1);
+    }
+  }
+  // What was stalled for longer than it catches up is due when it goes on, less that second.
+  executor.Advance(5'000'000);
+  CollectingOutput late;
+  ASSERT_EQ(*source.Poll(late), PollResult::kRows);
+  EXPECT_NEAR(
+      static_cast<double>(executor.clock().WallMicros() - late.batches().at(0).column(4).Int64(0)),
+      1'000'000, 1000);
+}
+
 TEST(GeneratorSource, TheNumberOfSplitsMustNotChange) {
   ManualExecutor executor;
   MemoryFileSystem files(executor);
