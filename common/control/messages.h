@@ -63,7 +63,7 @@ struct SubtaskMetrics {
   int subtask = 0;
   int64_t records_in = 0;
   int64_t records_out = 0;
-  int64_t bytes_out = 0;
+  int64_t bytes_out = 0;  // to the next operator of the chain, or over the edges as they send it
   int64_t busy_us = 0;
   int64_t idle_us = 0;
   int64_t backpressured_us = 0;

@@ -1,13 +1,29 @@
 #include "common/expression/expression.h"
 
+#include <set>
+
 #include "common/base/check.h"
 #include "common/expression/expression_evaluator.h"
 #include "common/expression/expression_node.h"
 #include "common/expression/expression_parser.h"
 
 namespace weir {
+namespace {
+
+void CollectColumns(const internal::ExpressionNode& node, std::set<int>* columns) {
+  if (node.operation == internal::Operation::kColumn) columns->insert(node.column);
+  for (const auto& operand : node.operands) CollectColumns(*operand, columns);
+}
+
+}  // namespace
 
 Type Expression::type() const { return root_->type; }
+
+std::vector<int> Expression::Columns() const {
+  std::set<int> columns;
+  CollectColumns(*root_, &columns);
+  return {columns.begin(), columns.end()};
+}
 
 StatusOr<Column> Expression::Evaluate(const RecordBatch& batch) const {
   return internal::EvaluateExpressionTree(*root_, text_, batch);

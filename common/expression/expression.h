@@ -27,6 +27,8 @@ class Expression {
   Type type() const;
   // As it was written.
   const std::string& text() const { return text_; }
+  // Indices of the columns it reads, ascending, each once.
+  std::vector<int> Columns() const;
   // One value for each row. REQUIRES: batch has the columns of the schema it was parsed for.
   StatusOr<Column> Evaluate(const RecordBatch& batch) const;
 

@@ -10,6 +10,12 @@ constexpr int kUnionInputsMax = 64;
 
 using CheckResult = StatusOr<std::optional<Schema>>;
 
+std::vector<std::string> NamesOf(const Schema& schema) {
+  std::vector<std::string> names;
+  for (const Field& field : schema.fields()) names.push_back(field.name);
+  return names;
+}
+
 TypeDescriptor FilesSourceType() {
   TypeDescriptor d;
   d.type = "files.source";
@@ -164,6 +170,21 @@ TypeDescriptor ProjectType() {
     WEIR_ASSIGN_OR_RETURN(Schema schema, Schema::Make(std::move(fields)));
     return std::optional<Schema>(std::move(schema));
   };
+  d.reads = [](const Config& config, const Schema& input) {
+    std::vector<std::string> names;
+    StatusOr<std::vector<ProjectColumn>> columns = ParseProjectConfig(config);
+    if (!columns.ok()) return NamesOf(input);
+    for (const ProjectColumn& column : *columns) {
+      if (column.expression.empty()) {
+        names.push_back(column.name);
+        continue;
+      }
+      StatusOr<Expression> expression = ParseExpression(column.expression, input);
+      if (!expression.ok()) return NamesOf(input);
+      for (const int index : expression->Columns()) names.push_back(input.field(index).name);
+    }
+    return names;
+  };
   return d;
 }
 
@@ -192,6 +213,16 @@ TypeDescriptor AggregateType() {
   d.keys = [](const Config& config) {
     StatusOr<AggregateConfig> parsed = ParseAggregateConfig(config);
     return parsed.ok() ? std::move(parsed->keys) : std::vector<std::string>();
+  };
+  d.reads = [](const Config& config, const Schema& input) {
+    StatusOr<AggregateConfig> parsed = ParseAggregateConfig(config);
+    if (!parsed.ok()) return NamesOf(input);
+    std::vector<std::string> names = std::move(parsed->keys);
+    names.insert(names.end(), parsed->keep.begin(), parsed->keep.end());
+    for (const Aggregate& aggregate : parsed->aggregates) {
+      if (!aggregate.column.empty()) names.push_back(aggregate.column);
+    }
+    return names;
   };
   return d;
 }

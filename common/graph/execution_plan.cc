@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/concat.h"
+#include "common/graph/type_descriptor.h"
 
 namespace weir {
 namespace {
@@ -15,6 +16,49 @@ int IndexOf(const JobGraph& graph, const std::string& uid) {
   }
   WEIR_CHECK_MESSAGE(false, uid);
   return -1;
+}
+
+// The columns that an edge from `sender` to `receiver` sends; empty: all.
+std::vector<int> ColumnsSent(const JobVertex& sender, const JobVertex& receiver,
+                             const std::vector<std::string>& key_columns) {
+  const auto type = BuiltinTypes().find(receiver.type);
+  if (type == BuiltinTypes().end() || !type->second.reads) return {};
+  const Schema& schema = *sender.output_schema;
+  std::vector<std::string> names = type->second.reads(receiver.config, schema);
+  names.insert(names.end(), key_columns.begin(), key_columns.end());
+  std::set<int> columns;
+  for (const std::string& name : names) columns.insert(schema.IndexOf(name));
+  if (columns.empty()) {
+    // Rows have to be counted by something.
+    int narrowest = 0;
+    for (int i = 1; i < schema.size(); ++i) {
+      const int width = FixedWidth(schema.field(i).type);
+      const int best = FixedWidth(schema.field(narrowest).type);
+      if (width != 0 && (best == 0 || width < best)) narrowest = i;
+    }
+    columns.insert(narrowest);
+  }
+  WEIR_CHECK(*columns.begin() >= 0);
+  if (static_cast<int>(columns.size()) == schema.size()) return {};
+  return {columns.begin(), columns.end()};
+}
+
+// What an edge sends, and where its key columns are in it.
+void FillSchema(const JobVertex& sender, const JobVertex& receiver,
+                const std::vector<std::string>& key_columns, ExecutionPlan::Edge* edge) {
+  if (!sender.output_schema.has_value()) {
+    WEIR_CHECK(key_columns.empty());
+    return;
+  }
+  edge->columns = ColumnsSent(sender, receiver, key_columns);
+  std::vector<Field> fields;
+  for (const int column : edge->columns) fields.push_back(sender.output_schema->field(column));
+  edge->schema = std::make_shared<const Schema>(edge->columns.empty() ? *sender.output_schema
+                                                                      : Schema(std::move(fields)));
+  for (const std::string& column : key_columns) {
+    WEIR_CHECK(edge->schema->IndexOf(column) >= 0);
+    edge->key_columns.push_back(edge->schema->IndexOf(column));
+  }
 }
 
 }  // namespace
@@ -97,11 +141,7 @@ ExecutionPlan MakeExecutionPlan(const JobGraph& graph, const JobOptions& options
     edge.to_task = task_of[to[e]];
     edge.input = graph.edges[e].input;
     edge.partitioning = partitioning[e];
-    for (const std::string& column : graph.edges[e].columns) {
-      const std::optional<Schema>& schema = graph.vertices[from[e]].output_schema;
-      WEIR_CHECK(schema.has_value() && schema->IndexOf(column) >= 0);
-      edge.key_columns.push_back(schema->IndexOf(column));
-    }
+    FillSchema(graph.vertices[from[e]], graph.vertices[to[e]], graph.edges[e].columns, &edge);
     const int index = static_cast<int>(plan.edges.size());
     plan.tasks[edge.from_task].outputs.push_back(index);
     plan.tasks[edge.to_task].inputs.push_back(index);
@@ -129,7 +169,10 @@ std::string DescribePlan(const JobGraph& graph, const ExecutionPlan& plan) {
       const JobVertex& last = graph.vertices[sender.chain.back()];
       text += Concat("    <- ", last.uid, "  ", ToString(edge.partitioning));
       for (size_t i = 0; i < edge.key_columns.size(); ++i) {
-        text += Concat(i == 0 ? " by " : ", ", last.output_schema->field(edge.key_columns[i]).name);
+        text += Concat(i == 0 ? " by " : ", ", edge.schema->field(edge.key_columns[i]).name);
+      }
+      for (size_t i = 0; i < edge.columns.size(); ++i) {
+        text += Concat(i == 0 ? "  sends " : ", ", last.output_schema->field(edge.columns[i]).name);
       }
       text += task.inputs.size() > 1 ? Concat("  (input ", edge.input, ")\n") : std::string("\n");
     }

@@ -25,7 +25,11 @@ struct ExecutionPlan {
     int to_task = 0;    // index into tasks; its first vertex receives
     int input = 0;      // input number at the receiving vertex
     Partitioning partitioning = Partitioning::kForward;
-    std::vector<int> key_columns;  // HASH: column indices in the sender's output schema
+    // Columns of the sender's output that are sent, ascending: those the receiver reads and the key
+    // columns, at least one. Empty: all.
+    std::vector<int> columns;
+    SchemaPtr schema;              // of what is sent
+    std::vector<int> key_columns;  // HASH: column indices in `schema`
   };
   std::vector<TaskVertex> tasks;  // in topological order
   std::vector<Edge> edges;

@@ -47,6 +47,9 @@ struct TypeDescriptor {
   // The key columns that hash edges into this vertex must have, if it is keyed ("aggregate":
   // its "keys"); empty: not keyed.
   std::function<std::vector<std::string>(const Config& config)> keys;
+  // The columns of its one input that the vertex reads: the edge into it sends no others. Absent:
+  // all of them. REQUIRES: `check` has accepted the config for `input`.
+  std::function<std::vector<std::string>(const Config& config, const Schema& input)> reads;
 };
 
 // Built-in types: files.source, generator, files.sink, blackhole, filter, project, aggregate,

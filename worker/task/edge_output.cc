@@ -8,12 +8,12 @@
 
 namespace weir {
 
-EdgeOutput::EdgeOutput(const ExecutionPlan::Edge& edge, SchemaPtr schema,
-                       int receiver_max_parallelism, const JobOptions& options,
-                       std::vector<ChannelSender*> senders)
+EdgeOutput::EdgeOutput(const ExecutionPlan::Edge& edge, int receiver_max_parallelism,
+                       const JobOptions& options, std::vector<ChannelSender*> senders)
     : partitioning_(edge.partitioning),
+      columns_(edge.columns),
+      schema_(edge.schema),
       key_columns_(edge.key_columns),
-      schema_(std::move(schema)),
       max_parallelism_(receiver_max_parallelism),
       rows_max_(options.batch_rows_max),
       bytes_max_(options.batch_bytes_max),
@@ -62,8 +62,18 @@ Status EdgeOutput::PushBounded(ChannelSender* sender, const RecordBatchPtr& batc
   return PushBounded(sender, std::make_shared<const RecordBatch>(batch->Select(all.subspan(half))));
 }
 
-Status EdgeOutput::Emit(const RecordBatchPtr& batch) {
-  if (batch->rows() == 0) return {};
+RecordBatchPtr EdgeOutput::Sent(const RecordBatchPtr& batch) const {
+  if (columns_.empty()) return batch;
+  std::vector<Column> columns;
+  columns.reserve(columns_.size());
+  for (const int column : columns_) columns.push_back(batch->column(column));
+  return std::make_shared<const RecordBatch>(schema_, batch->rows(), std::move(columns));
+}
+
+Status EdgeOutput::Emit(const RecordBatchPtr& whole) {
+  if (whole->rows() == 0) return {};
+  const RecordBatchPtr batch = Sent(whole);
+  emitted_bytes_ += batch->ByteSize();
   switch (partitioning_) {
     case Partitioning::kHash:
       if (senders_.size() > 1) return EmitByKey(*batch);

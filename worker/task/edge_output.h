@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/graph/execution_plan.h"
@@ -26,17 +27,20 @@ class EdgeOutput {
  public:
   // `senders`: one for each receiving subtask, in order; FORWARD: the one channel of this subtask.
   // `receiver_max_parallelism` decides the key group of a row.
-  EdgeOutput(const ExecutionPlan::Edge& edge, SchemaPtr schema, int receiver_max_parallelism,
+  EdgeOutput(const ExecutionPlan::Edge& edge, int receiver_max_parallelism,
              const JobOptions& options, std::vector<ChannelSender*> senders);
 
-  // User error for a row above kRowBytesMax.
-  Status Emit(const RecordBatchPtr& batch);
+  // Takes a batch of the sender's output and sends the columns that the edge sends. User error for
+  // a row above kRowBytesMax.
+  Status Emit(const RecordBatchPtr& whole);
   // Pushes what is held back.
   void Flush();
   // Flushes, then puts the element into every channel.
   void Broadcast(const StreamElement& element);
   // Whether every channel has credit left.
   bool HasCredit() const;
+  // Bytes of what was emitted since the last call, as far as the edge sends it.
+  int64_t TakeEmittedBytes() { return std::exchange(emitted_bytes_, 0); }
   bool holds_rows() const { return held_rows_ > 0; }
   void SetCreditWaker(const std::function<void()>& waker);
 
@@ -45,9 +49,13 @@ class EdgeOutput {
   Status EmitByKey(const RecordBatch& batch);
   void FlushChannel(int channel);
 
+  // The columns of `batch` that the edge sends; shares their buffers.
+  RecordBatchPtr Sent(const RecordBatchPtr& batch) const;
+
   const Partitioning partitioning_;
-  const std::vector<int> key_columns_;
+  const std::vector<int> columns_;  // of the sender's output; empty: all
   const SchemaPtr schema_;
+  const std::vector<int> key_columns_;  // in schema_
   const int max_parallelism_;
   const int64_t rows_max_;
   const int64_t bytes_max_;
@@ -57,6 +65,7 @@ class EdgeOutput {
   std::vector<uint64_t> hashes_;
   std::vector<std::vector<int32_t>> rows_of_;  // per channel, reused
   int64_t held_rows_ = 0;
+  int64_t emitted_bytes_ = 0;
   size_t next_ = 0;  // REBALANCE
 };
 

@@ -138,10 +138,7 @@ Status GenerationHost::Start() {
     } else if (wire.from_here) {
       remote.sends.push_back({wire.id, wire.to, address_of[wire.to], window_bytes});
     } else {
-      const JobVertex& sender = graph_->vertices[plan_->tasks[edge.from_task].chain.back()];
-      remote.receives.push_back({wire.id, wire.from,
-                                 std::make_shared<const Schema>(*sender.output_schema),
-                                 window_bytes});
+      remote.receives.push_back({wire.id, wire.from, edge.schema, window_bytes});
     }
   }
   Observer* observer = observer_.get();
@@ -166,7 +163,6 @@ Status GenerationHost::Start() {
 
   for (size_t t = 0; t < plan_->tasks.size(); ++t) {
     const ExecutionPlan::TaskVertex& vertex = plan_->tasks[t];
-    const JobVertex& last = graph_->vertices[vertex.chain.back()];
     for (int subtask = 0; subtask < vertex.parallelism; ++subtask) {
       if (worker_of[{static_cast<int>(t), subtask}] != self_) continue;
       std::vector<InputGate::Channel> inputs;
@@ -187,8 +183,7 @@ Status GenerationHost::Start() {
           if (found != senders.end()) to.push_back(found->second);
         }
         outputs.push_back(
-            std::make_unique<EdgeOutput>(edge, std::make_shared<const Schema>(*last.output_schema),
-                                         receiver.max_parallelism, *options_, std::move(to)));
+            std::make_unique<EdgeOutput>(edge, receiver.max_parallelism, *options_, std::move(to)));
       }
       TaskDescription description;
       description.job = request_.job;

@@ -83,13 +83,12 @@ Task::Task(TaskDescription description, TaskEnvironment environment, TaskObserve
     } else {
       for (int edge_index : vertex.inputs) {
         const ExecutionPlan::Edge& edge = plan.edges[edge_index];
-        const JobVertex& sender = graph.vertices[plan.tasks[edge.from_task].chain.back()];
         size_t input = static_cast<size_t>(edge.input);
         if (node->input_schemas.size() <= input) {
           node->input_schemas.resize(input + 1);
           node->key_columns.resize(input + 1);
         }
-        node->input_schemas[input] = std::make_shared<const Schema>(*sender.output_schema);
+        node->input_schemas[input] = edge.schema;
         node->key_columns[input] = edge.key_columns;
       }
     }
@@ -287,6 +286,7 @@ void Task::FlushIfDue() {
 void Task::EmitToEdges(const RecordBatchPtr& batch) {
   for (const auto& output : outputs_) {
     Status status = output->Emit(batch);
+    nodes_.back()->bytes_out.fetch_add(output->TakeEmittedBytes(), std::memory_order_relaxed);
     if (!status.ok() && error_.ok()) {
       error_ = std::move(status);
       error_uid_ = nodes_.back()->vertex.uid;

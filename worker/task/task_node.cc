@@ -26,9 +26,9 @@ void Task::ChainOutput::Emit(RecordBatch batch) {
     return;
   }
   node.records_out.fetch_add(batch.rows(), std::memory_order_relaxed);
-  node.bytes_out.fetch_add(batch.ByteSize(), std::memory_order_relaxed);
   auto shared = std::make_shared<const RecordBatch>(std::move(batch));
   if (node_ + 1 < task_.nodes_.size()) {
+    node.bytes_out.fetch_add(shared->ByteSize(), std::memory_order_relaxed);
     task_.ProcessAt(node_ + 1, 0, shared);
   } else {
     task_.EmitToEdges(shared);

@@ -261,6 +261,20 @@ TEST(ExpressionTest, Casts) {
   EXPECT_EQ(Values("if(i = 1, '', cast(y as STRING))"), "'' 'xy' null ''");
 }
 
+TEST(ExpressionTest, SaysWhichColumnsItReads) {
+  const Schema schema({{"a", Type::kInt64}, {"b", Type::kString}, {"c", Type::kInt64}});
+  auto columns = [&](std::string_view text) {
+    StatusOr<Expression> expression = ParseExpression(text, schema);
+    EXPECT_TRUE(expression.ok()) << expression.status();
+    return expression.ok() ? expression->Columns() : std::vector<int>();
+  };
+  EXPECT_EQ(columns("1 + 2"), std::vector<int>());
+  EXPECT_EQ(columns("c"), std::vector<int>{2});
+  EXPECT_EQ(columns("c > 1 and (a = c or a in (1, 2))"), (std::vector<int>{0, 2}));
+  EXPECT_EQ(columns("case when b like 'x%' then cast(a as STRING) else lower(b) end"),
+            (std::vector<int>{0, 1}));
+}
+
 TEST(ExpressionTest, FiltersRows) {
   const RecordBatch batch = TestBatch();
   auto rows = [&](std::string_view text) {

@@ -61,7 +61,9 @@ TEST(ExecutionPlanTest, ChainsForwardAndCutsAtHash) {
   EXPECT_EQ(plan.edges[0].from_task, 0);
   EXPECT_EQ(plan.edges[0].to_task, 1);
   EXPECT_EQ(plan.edges[0].partitioning, Partitioning::kHash);
-  EXPECT_EQ(plan.edges[0].key_columns, std::vector<int>{1});
+  EXPECT_EQ(plan.edges[0].columns, std::vector<int>{1});
+  EXPECT_EQ(plan.edges[0].schema->ToString(), "(key INT64)");
+  EXPECT_EQ(plan.edges[0].key_columns, std::vector<int>{0});
   EXPECT_EQ(plan.tasks[0].outputs, std::vector<int>{0});
   EXPECT_EQ(plan.tasks[1].inputs, std::vector<int>{0});
   EXPECT_EQ(plan.parallelism_max, 3);
@@ -71,7 +73,7 @@ TEST(ExecutionPlanTest, ChainsForwardAndCutsAtHash) {
             "    gen  generator  (seq INT64, key INT64, value FLOAT64)\n"
             "    big  filter  (seq INT64, key INT64, value FLOAT64)\n"
             "  counts -> sink  (parallelism 3)\n"
-            "    <- big  HASH by key\n"
+            "    <- big  HASH by key  sends key\n"
             "    counts  aggregate  (key INT64, n INT64)\n"
             "    sink  blackhole\n");
 }
@@ -89,6 +91,88 @@ TEST(ExecutionPlanTest, AnotherParallelismOrASecondEdgeEndsTheChain) {
   EXPECT_EQ(plan.edges[2].partitioning, Partitioning::kForward);
   EXPECT_EQ(plan.tasks[1].outputs, (std::vector<int>{1, 2}));
   EXPECT_EQ(plan.parallelism_max, 2);
+}
+
+// The columns that the one edge of generator -> `to` (parallelism 1 -> 2) sends.
+std::string SentTo(JobVertex to, std::vector<std::string> hash_columns) {
+  to.uid = "to";
+  to.parallelism = 2;
+  const bool sink = to.type == "blackhole";
+  JobGraph graph;
+  graph.vertices = {Vertex("gen", "generator", {{"payload_size", 10}}, 1), std::move(to)};
+  graph.edges = {Edge("gen", "to")};
+  if (!hash_columns.empty()) graph.edges[0].partitioning = Partitioning::kHash;
+  graph.edges[0].columns = std::move(hash_columns);
+  if (!sink) {
+    graph.vertices.push_back(Vertex("out", "blackhole", {}, 2));
+    graph.edges.push_back(Edge("to", "out"));
+  }
+  JobGraph completed;
+  const ExecutionPlan plan = PlanOf(graph, &completed);
+  EXPECT_EQ(plan.edges.size(), 1u);
+  const ExecutionPlan::Edge& edge = plan.edges.at(0);
+  for (size_t i = 0; i < edge.key_columns.size(); ++i) {
+    EXPECT_EQ(edge.schema->field(edge.key_columns[i]).name, completed.edges[0].columns[i]);
+  }
+  EXPECT_EQ(edge.columns.size(), edge.columns.empty() ? 0u : edge.schema->fields().size());
+  std::string sent;
+  for (const Field& field : edge.schema->fields()) sent += field.name + " ";
+  return sent;
+}
+
+TEST(ExecutionPlanTest, AnEdgeSendsTheColumnsThatItsReceiverReads) {
+  auto members = [](const char* function, const char* column, const char* as) {
+    return ConfigMembers{{"function", function}, {"column", column}, {"as", as}};
+  };
+  const auto aggregate = [](ConfigList keys, ConfigList keep, ConfigList aggregates) {
+    return Vertex("", "aggregate",
+                  {{"keys", std::move(keys)},
+                   {"keep", std::move(keep)},
+                   {"aggregates", std::move(aggregates)}});
+  };
+  EXPECT_EQ(SentTo(aggregate({"key"}, {}, {members("sum", "value", "s")}), {}), "key value ");
+  EXPECT_EQ(SentTo(aggregate({"payload"}, {"seq"}, {members("max", "key", "k")}), {}),
+            "seq key payload ");
+  EXPECT_EQ(
+      SentTo(aggregate({"payload", "key"}, {}, {members("max", "value", "v")}), {"payload", "key"}),
+      "key value payload ");
+  const auto project = [](ConfigList columns) {
+    return Vertex("", "project", {{"columns", std::move(columns)}});
+  };
+  const ConfigMembers computed = {
+      {"name", "p"}, {"expression", "case when seq > 3 then cast(value as STRING) else 'x' end"}};
+  EXPECT_EQ(SentTo(project({computed}), {}), "seq value ");
+  EXPECT_EQ(SentTo(project({"payload", computed}), {}), "seq value payload ");
+  // The hash is computed by the sender, but state belongs to the columns that name the key.
+  EXPECT_EQ(SentTo(project({"payload"}), {"key"}), "key payload ");
+  // Rows without any column have no number.
+  const ConfigMembers constant = {{"name", "one"}, {"expression", "1"}};
+  EXPECT_EQ(SentTo(project({constant}), {}), "seq ");
+  // Whoever passes rows on, or may look at all of them, gets them whole.
+  const std::string all = "seq key value payload ";
+  EXPECT_EQ(SentTo(project({"payload", "value", "key", "seq"}), {}), all);
+  EXPECT_EQ(SentTo(Vertex("", "filter", {{"expression", "key = 1"}}), {}), all);
+  EXPECT_EQ(SentTo(Vertex("", "rebalance"), {}), all);
+  EXPECT_EQ(SentTo(Vertex("", "blackhole"), {"key"}), all);
+}
+
+TEST(ExecutionPlanTest, TypesOfJobLibrariesGetAllColumns) {
+  TypeDescriptor own;
+  own.type = "own";
+  own.any_field = true;
+  own.check = [](const Config&, const std::vector<Schema>& inputs) {
+    return StatusOr<std::optional<Schema>>(inputs[0]);
+  };
+  JobGraph graph;
+  graph.vertices = {Vertex("gen", "generator", {}, 1), Vertex("own", "own", {}, 2),
+                    Vertex("out", "blackhole", {}, 2)};
+  graph.edges = {Edge("gen", "own"), Edge("own", "out")};
+  StatusOr<Validated> validated =
+      Validate(graph, [&](const std::string& type) { return type == "own" ? &own : nullptr; });
+  ASSERT_TRUE(validated.ok()) << validated.status();
+  const ExecutionPlan plan = MakeExecutionPlan(validated->graph, validated->options);
+  EXPECT_TRUE(plan.edges[0].columns.empty());
+  EXPECT_EQ(plan.edges[0].schema->size(), 3);
 }
 
 TEST(ExecutionPlanTest, OrdersInputsByTheirNumber) {

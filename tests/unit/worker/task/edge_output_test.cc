@@ -34,13 +34,15 @@ class EdgeOutputTest : public testing::Test {
                                    JobOptions options = {}) {
     ExecutionPlan::Edge edge;
     edge.partitioning = partitioning;
+    edge.columns = columns_;
+    edge.schema = schema_;
     if (partitioning == Partitioning::kHash) edge.key_columns = {0};
     std::vector<ChannelSender*> senders;
     for (int i = 0; i < receivers; ++i) {
       channels_.push_back(std::make_unique<LocalChannel>(1 << 20));
       senders.push_back(channels_.back().get());
     }
-    return std::make_unique<EdgeOutput>(edge, schema_, 128, options, senders);
+    return std::make_unique<EdgeOutput>(edge, 128, options, senders);
   }
   // Keys, and "|" for anything else, in the order they came.
   std::vector<int64_t> Drain(int channel) {
@@ -57,6 +59,7 @@ class EdgeOutputTest : public testing::Test {
     return keys;
   }
 
+  std::vector<int> columns_;
   SchemaPtr schema_ = MakeSchema();
   std::vector<std::unique_ptr<LocalChannel>> channels_;
   int batches_ = 0;
@@ -106,6 +109,43 @@ TEST_F(EdgeOutputTest, RebalanceGoesRoundAndBroadcastGoesEverywhere) {
   ASSERT_TRUE(broadcast->Emit(MakeBatch(schema_, 5, 2)).ok());
   EXPECT_EQ(Drain(0), (std::vector<int64_t>{5, 6}));
   EXPECT_EQ(Drain(1), (std::vector<int64_t>{5, 6}));
+}
+
+TEST_F(EdgeOutputTest, OnlyTheColumnsOfTheEdgeAreSent) {
+  const auto wide = std::make_shared<const Schema>(Schema(
+      {{"a", Type::kString}, {"key", Type::kInt64}, {"b", Type::kInt64}, {"text", Type::kString}}));
+  BatchBuilder builder(wide);
+  for (int64_t i = 0; i < 200; ++i) {
+    builder.column(0).AppendText("a column that nobody reads");
+    builder.column(1).AppendInt64(i);
+    builder.column(2).AppendNull();
+    builder.column(3).AppendText("four");
+  }
+  const auto batch = std::make_shared<const RecordBatch>(builder.Finish());
+  for (const Partitioning partitioning : {Partitioning::kForward, Partitioning::kHash,
+                                          Partitioning::kRebalance, Partitioning::kBroadcast}) {
+    channels_.clear();
+    columns_ = {1, 3};
+    const int receivers = partitioning == Partitioning::kForward ? 1 : 2;
+    auto output = Make(partitioning, receivers);
+    ASSERT_TRUE(output->Emit(batch).ok());
+    output->Flush();
+    int64_t rows = 0;
+    for (const auto& channel : channels_) {
+      StreamElement element;
+      while (*channel->TryPop(&element)) {
+        const RecordBatch& sent = *std::get<RecordBatchPtr>(element);
+        ASSERT_EQ(sent.columns(), 2);
+        EXPECT_EQ(*sent.schema(), *schema_);
+        for (int64_t i = 0; i < sent.rows(); ++i) EXPECT_EQ(sent.column(1).Text(i), "four");
+        rows += sent.rows();
+      }
+    }
+    EXPECT_EQ(rows, partitioning == Partitioning::kBroadcast ? 400 : 200);
+    // 8 bytes of the key, 4 of the offset and 4 of the text.
+    EXPECT_EQ(output->TakeEmittedBytes(), 200 * 16);
+    EXPECT_EQ(output->TakeEmittedBytes(), 0);
+  }
 }
 
 TEST_F(EdgeOutputTest, ARowAboveTheLimitIsAnErrorAndABigBatchIsCut) {

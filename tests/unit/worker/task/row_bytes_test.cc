@@ -44,8 +44,9 @@ std::unique_ptr<EdgeOutput> MakeOutput(Partitioning partitioning,
                                        std::vector<ChannelSender*> senders) {
   ExecutionPlan::Edge edge;
   edge.partitioning = partitioning;
+  edge.schema = NumberAndText();
   if (partitioning == Partitioning::kHash) edge.key_columns = {0};
-  return std::make_unique<EdgeOutput>(edge, NumberAndText(), 128, JobOptions(), std::move(senders));
+  return std::make_unique<EdgeOutput>(edge, 128, JobOptions(), std::move(senders));
 }
 
 TEST(RowBytesTest, PassesLocalChannelsOfEveryPartitioning) {

@@ -207,6 +207,7 @@ class TaskTest : public testing::Test, public TaskObserver {
       edge.from_task = 0;
       edge.to_task = 1;
       edge.partitioning = Partitioning::kHash;
+      edge.schema = std::make_shared<const Schema>(Schema({{"n", Type::kInt64}}));
       edge.key_columns = {0};
       plan_->edges.push_back(edge);
       plan_->tasks[1].inputs = {0};
@@ -220,9 +221,9 @@ class TaskTest : public testing::Test, public TaskObserver {
       output_ = std::make_unique<LocalChannel>(64);
       ExecutionPlan::Edge edge;
       edge.from_task = 1;
-      out.push_back(std::make_unique<EdgeOutput>(
-          edge, std::make_shared<const Schema>(Schema({{"n", Type::kInt64}})), 128, JobOptions(),
-          std::vector<ChannelSender*>{output_.get()}));
+      edge.schema = std::make_shared<const Schema>(Schema({{"n", Type::kInt64}}));
+      out.push_back(std::make_unique<EdgeOutput>(edge, 128, JobOptions(),
+                                                 std::vector<ChannelSender*>{output_.get()}));
     }
     TaskDescription description;
     description.job = JobId("j");

@@ -99,6 +99,7 @@ TEST(ThreadedTaskRunner, RowsFlowThroughTasksOnDifferentThreadsToTheEnd) {
   plan->tasks[1].inputs = {0};
   plan->edges.resize(1);
   plan->edges[0].to_task = 1;
+  plan->edges[0].schema = std::make_shared<const Schema>(Schema({{"n", Type::kInt64}}));
   LocalChannel channel(512);
   SystemClock clock;
   Ended observer;
@@ -131,9 +132,8 @@ TEST(ThreadedTaskRunner, RowsFlowThroughTasksOnDifferentThreadsToTheEnd) {
     tasks.push_back(task);
   };
   std::vector<std::unique_ptr<EdgeOutput>> outputs;
-  outputs.push_back(std::make_unique<EdgeOutput>(
-      plan->edges[0], std::make_shared<const Schema>(Schema({{"n", Type::kInt64}})), 128,
-      JobOptions(), std::vector<ChannelSender*>{&channel}));
+  outputs.push_back(std::make_unique<EdgeOutput>(plan->edges[0], 128, JobOptions(),
+                                                 std::vector<ChannelSender*>{&channel}));
   make(0, {}, std::move(outputs));
   make(1, {{&channel, 0, false}}, {});
   for (size_t i = 0; i < seats.size(); ++i) runner.Add(seats[i], std::move(tasks[i]));
