@@ -34,7 +34,8 @@
 namespace weir {
 namespace {
 
-constexpr int kIoThreadsMin = 4;
+// Syncs wait for the disk, each on a thread: few would keep the writes of the rows that follow.
+constexpr int kIoThreadsMin = 16;
 constexpr int64_t kCoordinatorSilenceUs = 5'000'000;
 constexpr std::chrono::seconds kEndMax{15};
 constexpr std::chrono::seconds kSlowStorage{3};
