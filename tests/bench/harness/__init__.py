@@ -1,0 +1,1 @@
+"""What scripts/bench runs. tests/bench/README.md says how to read and extend it."""

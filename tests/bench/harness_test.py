@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""The harness of scripts/bench without a cluster: arguments, medians, table, checks of results."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from harness import counts, generated, main, registry, row, runner, table  # noqa: E402
+from harness.measurement import Measurement, WrongResult  # noqa: E402
+
+
+def measurement(cpu_rate, rate=0, **values):
+    """1000 rows at the given rates."""
+    return Measurement(rows=1000, seconds=1000 / rate if rate else 0,
+                       cpu_seconds=1000 / cpu_rate if cpu_rate else 0, values=values)
+
+
+def ratio_row(**fields):
+    return row.Row(**{"name": "r", "group": "g", "work": "w", "measure": None, "limit": id,
+                      "limit_name": "loop", "goal": 0.5, **fields})
+
+
+class FakeBench:
+    def __init__(self, runs=3):
+        self.runs, self.lines = runs, []
+
+    def log(self, text):
+        self.lines.append(text)
+
+
+class Arguments(unittest.TestCase):
+    def refused(self, *arguments):
+        errors = io.StringIO()
+        with contextlib.redirect_stderr(errors), self.assertRaises(SystemExit) as exit:
+            main.main(list(arguments))
+        self.assertEqual(exit.exception.code, 2)
+        return errors.getvalue()
+
+    def test_an_unknown_row_is_refused_with_all_names(self):
+        text = self.refused("--only", "count-10k", "nonsense")
+        self.assertIn("no row 'nonsense'", text)
+        for each in registry.all_rows():
+            self.assertIn(each.name, text)
+
+    def test_wrong_values_are_refused(self):
+        self.assertIn("'0' is no number from 1 to 100", self.refused("--runs", "0"))
+        self.assertIn("no such directory", self.refused("--scratch", "/nonexistent/place"))
+        self.assertIn("unrecognized arguments", self.refused("--nonsense"))
+        self.assertIn("expected at least one argument", self.refused("--only"))
+
+    def test_only_takes_names_and_patterns_in_the_order_of_the_table(self):
+        rows = [ratio_row(name=name) for name in ("count-1", "count-2", "tcp")]
+        self.assertEqual([r.name for r in main.choose(rows, ["tcp", "count-?"])],
+                         ["count-1", "count-2", "tcp"])
+        self.assertEqual([r.name for r in main.choose(rows, ["count-2"])], ["count-2"])
+        self.assertEqual(main.choose(rows, []), rows)
+
+    def test_list_prints_every_row(self):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            self.assertEqual(main.main(["--list"]), 0)
+        names = [line.split()[0] for line in out.getvalue().splitlines()]
+        self.assertEqual(names, [each.name for each in registry.all_rows()])
+
+
+class Ratios(unittest.TestCase):
+    def test_the_ratio_is_the_median_of_the_rounds_not_the_ratio_of_medians(self):
+        rounds = [(measurement(40), measurement(100)), (measurement(90), measurement(100)),
+                  (measurement(30), measurement(50))]
+        outcome = row.outcome_of(ratio_row(), rounds)
+        self.assertAlmostEqual(outcome.ratio, 0.6)
+        self.assertAlmostEqual(outcome.rows_per_cpu_second, 40)
+        self.assertAlmostEqual(outcome.limit, 100)
+        self.assertIs(outcome.met, True)
+
+    def test_a_goal_is_met_from_itself_on(self):
+        rounds = [(measurement(50), measurement(100))]
+        self.assertIs(row.outcome_of(ratio_row(goal=0.5), rounds).met, True)
+        self.assertIs(row.outcome_of(ratio_row(goal=0.51), rounds).met, False)
+        self.assertIsNone(row.outcome_of(ratio_row(goal=None), rounds).met)
+
+    def test_the_figure_of_a_row_is_compared(self):
+        rounds = [(measurement(1, rate=90), measurement(1000, rate=100))]
+        outcome = row.outcome_of(ratio_row(figure="rows_per_second"), rounds)
+        self.assertAlmostEqual(outcome.ratio, 0.9)
+
+    def test_an_absolute_figure_must_stay_below_its_goal(self):
+        absolute = ratio_row(limit=None, figure="stall_ms", unit="ms", goal=20)
+        rounds = [(measurement(1, stall_ms=ms), None) for ms in (5, 19, 400)]
+        outcome = row.outcome_of(absolute, rounds)
+        self.assertEqual(outcome.value, 19)
+        self.assertIs(outcome.met, True)
+        self.assertIs(row.outcome_of(dataclasses.replace(absolute, goal=19), rounds).met, False)
+        nothing = row.outcome_of(absolute, [(measurement(1), None)])
+        self.assertIs(nothing.met, False)
+
+    def test_the_second_part_of_a_goal_counts(self):
+        both = ratio_row(also=lambda found: (f"{len(found)} runs", False))
+        outcome = row.outcome_of(both, [(measurement(99), measurement(100))])
+        self.assertIs(outcome.met, False)
+        self.assertEqual(outcome.note, "1 runs")
+
+
+class Rounds(unittest.TestCase):
+    def test_limit_and_weir_run_in_turn_and_what_rows_share_runs_once_a_round(self):
+        order = []
+
+        @dataclasses.dataclass(frozen=True)
+        class Subject:
+            title: str
+
+            def __call__(self, bench):
+                order.append(self.title)
+                return measurement(10)
+
+        rows = [ratio_row(name="a", measure=Subject("a"), limit=Subject("loop")),
+                ratio_row(name="b", measure=Subject("b"), limit=Subject("loop")),
+                ratio_row(name="c", measure=Subject("c"), limit=Subject("a")),
+                ratio_row(name="d", group="other", measure=Subject("d"), limit=None)]
+        outcomes = runner.run(FakeBench(runs=2), rows)
+        self.assertEqual(order, ["loop", "a", "b", "c"] * 2 + ["d"] * 2)
+        self.assertEqual([outcome.row.name for outcome in outcomes], ["a", "b", "c", "d"])
+        self.assertEqual(len(outcomes[0].rounds), 2)
+
+    def test_results_are_checked_before_anything_is_measured(self):
+        def wrong(bench):
+            raise WrongResult("a row is missing")
+
+        def measure(bench):
+            self.fail("measured")
+        with self.assertRaises(WrongResult):
+            runner.run(FakeBench(), [ratio_row(measure=measure, limit=measure, verify=wrong)])
+
+
+class Table(unittest.TestCase):
+    def outcomes(self):
+        fast = ratio_row(name="fast", flink="7.7 M")
+        late = ratio_row(name="late", limit=None, limit_name="", figure="p99_ms", unit="ms",
+                         goal=120)
+        return [row.outcome_of(fast, [(measurement(72.5e6), measurement(145e6))]),
+                row.outcome_of(late, [(measurement(0, p99_ms=130.4), None)])]
+
+    def test_a_line_per_row(self):
+        header, fast, late = table.table(self.outcomes()).splitlines()
+        self.assertEqual(header.split()[0], "name")
+        self.assertEqual(fast.split(), ["fast", "72.5", "M", "145", "M", "loop", "0.50", "≥",
+                                        "0.5", "yes", "7.7", "M", "w"])
+        self.assertEqual(late.split(), ["late", "130", "ms", "<", "120", "ms", "NO", "w"])
+
+    def test_json_has_the_fields_that_were_promised(self):
+        fast, late = json.loads(table.as_json(self.outcomes()))
+        self.assertEqual((fast["name"], fast["rows_per_cpu_second"], fast["limit"], fast["ratio"],
+                          fast["goal"], fast["met"]),
+                         ("fast", 72500000, 145000000, 0.5, 0.5, True))
+        self.assertIsNone(fast["rows_per_second"])
+        self.assertIsNone(fast["rss_mb"])
+        self.assertEqual((late["value"], late["unit"], late["met"], late["ratio"], late["limit"]),
+                         (130.4, "ms", False, None, None))
+
+    def test_three_digits_of_a_number(self):
+        self.assertEqual([table.number(n) for n in (145.2e6, 7.018e6, 99.96e3, 12, 0.0312, None)],
+                         ["145 M", "7.02 M", "100 k", "12.0", "0.03", ""])
+
+
+class Checks(unittest.TestCase):
+    COUNT = counts.Count(keys=3, rows_full=1, rows_quick=1)
+
+    def right(self, rows=50):
+        found = {}
+        for seq in range(rows):
+            found.setdefault(generated.key_of(seq, 128, 3), []).append(0)
+        return {key: list(range(1, len(some) + 1)) for key, some in found.items()}
+
+    def test_right_counts_pass(self):
+        counts.check_counts(self.COUNT, 50, self.right())
+
+    def test_lost_doubled_and_changed_rows_are_noticed(self):
+        for spoil in (lambda c: c[0].pop(), lambda c: c[0].append(1), lambda c: c.pop(1),
+                      lambda c: c[2].__setitem__(0, 7), lambda c: c.update({9: [1]})):
+            spoilt = self.right()
+            spoil(spoilt)
+            with self.assertRaises(WrongResult):
+                counts.check_counts(self.COUNT, 50, spoilt)
+
+    def test_of_changed_keys_the_last_count_must_be_there(self):
+        changed = dataclasses.replace(self.COUNT, emit="changed")
+        counts.check_counts(changed, 50, {k: some[-1:] for k, some in self.right().items()})
+        with self.assertRaises(WrongResult):
+            counts.check_counts(changed, 50, {k: some[:-1] for k, some in self.right().items()})
+
+    def test_the_first_number_of_splitmix64(self):
+        self.assertEqual(generated.mix(generated.GOLDEN), 0xE220A8397B1DCDAF)
+
+
+if __name__ == "__main__":
+    unittest.main()
