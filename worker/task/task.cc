@@ -191,7 +191,7 @@ StepResult Task::StepRunning() {
   if (blocked != BlockingReason::kNone) return {StepResult::Kind::kBlocked, blocked};
   StepResult result = is_source_ ? StepSource() : StepInputs();
   if (result.kind == StepResult::Kind::kProgress) {
-    FlushIfDue();
+    FlushIfDue(environment_.clock->MonotonicMicros());
   } else {
     FlushOutputs();
   }
@@ -271,14 +271,20 @@ void Task::FlushOutputs() {
   held_since_us_ = 0;
 }
 
-void Task::FlushIfDue() {
+void Task::Rest(int64_t until_us) {
+  if (held_since_us_ == 0) return;
+  const Task* outer = std::exchange(stepping, this);
+  FlushIfDue(until_us);
+  stepping = outer;
+}
+
+void Task::FlushIfDue(int64_t now_us) {
   bool holds = false;
   for (const auto& output : outputs_) holds = holds || output->holds_rows();
   if (!holds) {
     held_since_us_ = 0;
     return;
   }
-  int64_t now_us = environment_.clock->MonotonicMicros();
   if (held_since_us_ == 0) held_since_us_ = now_us;
   if (now_us - held_since_us_ >= description_.options->batch_delay_max_us) FlushOutputs();
 }

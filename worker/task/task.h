@@ -96,6 +96,9 @@ class Task : public Executor {
 
   // One step. See the class comment.
   StepResult Step();
+  // The next step comes at about `until_us` (monotonic) though there is more to do: pushes what
+  // would be held back for too long by then.
+  void Rest(int64_t until_us);
 
   // The rest is called as mail (or by Step's thread).
   // Restores and opens the chain; reports kRunning, or kFailed.
@@ -128,7 +131,8 @@ class Task : public Executor {
   StepResult StepInputs();
   bool OutputsHaveCredit() const;
   void FlushOutputs();
-  void FlushIfDue();
+  // As far as it is held back since longer than batch.delay_max at `now_us`.
+  void FlushIfDue(int64_t now_us);
   void EmitToEdges(const RecordBatchPtr& batch);
   void ProcessAt(size_t node, int input, const RecordBatchPtr& batch);
   void OnBarrier(int channel, const Barrier& barrier);

@@ -14,6 +14,15 @@
 #include "worker/task/task.h"
 
 namespace weir {
+namespace {
+
+// How long a task is stepped before others have their turn, for each task of the thread: rows of a
+// source spread over its receivers, and short turns of many tasks would cut them into batches of a
+// few rows each.
+constexpr int64_t kTurnPerTaskUs = 10;
+constexpr int64_t kTurnMaxUs = 1000;
+
+}  // namespace
 
 // One thread. Commands (add, remove) come through a queue; a task's wake sets its flag and rouses
 // the thread if it sleeps.
@@ -63,7 +72,7 @@ class ThreadedTaskRunner::TaskThread {
         flag = flags_[seat];
       }
       flag->ready.store(true);
-      slots_.push_back({seat, task, flag});
+      slots_.push_back({.seat = seat, .task = task, .flag = flag});
     });
   }
 
@@ -119,6 +128,7 @@ class ThreadedTaskRunner::TaskThread {
     uint64_t seat;
     std::shared_ptr<Task> task;
     std::shared_ptr<Flag> flag;
+    int64_t turn_began_us = 0;  // the last one
   };
 
   void Command(std::function<void()> command) {
@@ -141,17 +151,30 @@ class ThreadedTaskRunner::TaskThread {
       RunTimers();
       bool progress = false;
       for (size_t i = 0; i < slots_.size(); ++i) {
-        Slot& slot = slots_[i];
-        if (!slot.flag->ready.exchange(false)) continue;
-        // Cleared before the step: what comes during it makes the task ready again.
-        StepResult result = slot.task->Step();
-        if (result.kind == StepResult::Kind::kProgress) {
-          slot.flag->ready.store(true);
-          progress = true;
-        }
+        progress |= TakeTurn(slots_[i]);
       }
       if (!progress && !stopping_) Sleep();
     }
+  }
+
+  // Whether the task got on.
+  bool TakeTurn(Slot& slot) {
+    // Cleared before the step: what comes during it makes the task ready again.
+    if (!slot.flag->ready.exchange(false)) return false;
+    const int64_t began_us = clock_.MonotonicMicros();
+    const int64_t round_us = began_us - std::exchange(slot.turn_began_us, began_us);
+    const int64_t turn_us =
+        std::min(static_cast<int64_t>(slots_.size()) * kTurnPerTaskUs, kTurnMaxUs);
+    int64_t now_us = began_us;
+    bool progress = false;
+    do {
+      if (slot.task->Step().kind != StepResult::Kind::kProgress) return progress;
+      progress = true;
+      now_us = clock_.MonotonicMicros();
+    } while (now_us - began_us < turn_us && !has_commands_.load(std::memory_order_relaxed));
+    slot.task->Rest(now_us + round_us);
+    slot.flag->ready.store(true);
+    return true;
   }
 
   bool AnythingReady() const {

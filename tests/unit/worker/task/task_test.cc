@@ -222,8 +222,14 @@ class TaskTest : public testing::Test, public TaskObserver {
       ExecutionPlan::Edge edge;
       edge.from_task = 1;
       edge.schema = std::make_shared<const Schema>(Schema({{"n", Type::kInt64}}));
-      out.push_back(std::make_unique<EdgeOutput>(edge, 128, JobOptions(),
-                                                 std::vector<ChannelSender*>{output_.get()}));
+      std::vector<ChannelSender*> senders = {output_.get()};
+      if (gathers_rows_) {
+        edge.partitioning = Partitioning::kHash;
+        edge.key_columns = {0};
+        other_output_ = std::make_unique<LocalChannel>(64);
+        senders.push_back(other_output_.get());
+      }
+      out.push_back(std::make_unique<EdgeOutput>(edge, 128, JobOptions(), senders));
     }
     TaskDescription description;
     description.job = JobId("j");
@@ -291,6 +297,8 @@ class TaskTest : public testing::Test, public TaskObserver {
   std::shared_ptr<CheckpointManifest> restore_;
   std::vector<std::unique_ptr<LocalChannel>> inputs_;
   std::unique_ptr<LocalChannel> output_;
+  bool gathers_rows_ = false;  // the output is partitioned over output_ and other_output_
+  std::unique_ptr<LocalChannel> other_output_;
   std::vector<TaskReport> reports_;
   std::vector<TaskAck> acks_;
   std::vector<PublishReport> published_;
@@ -409,6 +417,20 @@ TEST_F(TaskTest, ASourceMayOwnCommittablesBesideTheSink) {
   ASSERT_EQ(published_.size(), 2u);
   EXPECT_EQ(published_[0].uid, "numbers");
   EXPECT_EQ(published_[1].uid, "out");
+}
+
+// Given a source that gathers rows for its receivers, when the thread turns to other tasks, then
+// what would be held back for more than batch.delay_max (5 ms) before its next turn is pushed now.
+TEST_F(TaskTest, RowsAreNotHeldBackWhileOtherTasksHaveTheirTurn) {
+  trace_.source_rows = 10;
+  gathers_rows_ = true;
+  Make({Vertex("numbers", "test.source", true)}, 0, true);
+  for (int i = 0; i < 3; ++i) task_->Step();
+  const int64_t now_us = executor_.clock().MonotonicMicros();
+  task_->Rest(now_us + 4'999);
+  EXPECT_FALSE(output_->HasElement() || other_output_->HasElement());
+  task_->Rest(now_us + 5'000);
+  EXPECT_TRUE(output_->HasElement() || other_output_->HasElement());
 }
 
 TEST_F(TaskTest, OperatorsSpeakOnceMoreAtEndOfInput) {
