@@ -20,7 +20,14 @@ Buffer::Buffer(size_t size)
           ::operator new(size + kBufferPadding, std::align_val_t{kBufferAlignment}))),
       size_(size) {}
 
-Buffer::~Buffer() { ::operator delete(data_, std::align_val_t{kBufferAlignment}); }
+Buffer::Buffer(BufferPtr whole, size_t offset, size_t size)
+    : data_(whole->data_ + offset), size_(size), whole_(std::move(whole)) {
+  WEIR_CHECK(offset <= whole_->size_ && size <= whole_->size_ - offset);
+}
+
+Buffer::~Buffer() {
+  if (whole_ == nullptr) ::operator delete(data_, std::align_val_t{kBufferAlignment});
+}
 
 int64_t Column::ByteSize() const {
   if (size_ == 0) return 0;

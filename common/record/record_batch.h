@@ -12,11 +12,14 @@
 
 namespace weir {
 
-// Bytes that columns share. Never changed once a batch holds it; 64-byte aligned and padded by at
-// least 64 readable bytes, so that vector code may read past the end.
+// Bytes that columns share. Never changed once a batch holds it; padded by at least 64 readable
+// bytes, so that vector code may read past the end. Aligned to 64 bytes; a part of another buffer
+// to as many as its offset is.
 class Buffer {
  public:
   explicit Buffer(size_t size);
+  // `size` bytes of `whole` from `offset` on, which it keeps. REQUIRES: they are within it.
+  Buffer(std::shared_ptr<Buffer> whole, size_t offset, size_t size);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -28,6 +31,7 @@ class Buffer {
  private:
   uint8_t* data_;
   size_t size_;
+  std::shared_ptr<Buffer> whole_;  // of a part
 };
 
 using BufferPtr = std::shared_ptr<Buffer>;
@@ -113,11 +117,30 @@ class RecordBatch {
 
 using RecordBatchPtr = std::shared_ptr<const RecordBatch>;
 
-// Wire and snapshot form of a batch without its schema (which the channel or file fixes): see
-// batch_codec.cc for the bytes. Appends to `out`.
-void EncodeBatch(const RecordBatch& batch, std::string* out);
-// Refuses anything that is not exactly one encoded batch of `schema` (kDataLoss), whatever the
-// bytes: every length, offset and UTF-8-independent invariant is checked before use.
-StatusOr<RecordBatch> DecodeBatch(const SchemaPtr& schema, std::string_view bytes);
+// The encoded form of a batch without its schema (which the channel fixes): see batch_codec.cc for
+// the bytes. They are pieces, the long ones of which lie in the columns themselves: nothing large
+// is copied. Keeps the batch. Thread: immutable.
+class EncodedBatch {
+ public:
+  explicit EncodedBatch(RecordBatchPtr batch);
+  EncodedBatch(const EncodedBatch&) = delete;
+  EncodedBatch& operator=(const EncodedBatch&) = delete;
+
+  size_t size() const { return size_; }
+  const std::vector<std::string_view>& pieces() const { return pieces_; }
+  // Appends what lies between `offset` and `offset + size`. REQUIRES: that is within the encoding.
+  void Slice(size_t offset, size_t size, std::vector<std::string_view>* pieces) const;
+
+ private:
+  const RecordBatchPtr batch_;
+  std::string copied_;
+  std::vector<std::string_view> pieces_;
+  size_t size_ = 0;
+};
+
+// The batch that `bytes` encode; its columns are parts of them, nothing is copied. Refuses anything
+// that is not exactly one encoded batch of `schema` (kDataLoss), whatever the bytes: every length,
+// offset and UTF-8-independent invariant is checked before use.
+StatusOr<RecordBatch> DecodeBatch(const SchemaPtr& schema, const BufferPtr& bytes);
 
 }  // namespace weir

@@ -23,12 +23,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace weir;
   fuzz::Input input(data, size);
   const SchemaPtr schema = SchemaOf(input.TakeByte());
-  StatusOr<RecordBatch> batch = DecodeBatch(schema, input.rest());
+  StatusOr<RecordBatch> batch = Decode(schema, input.rest());
   if (!batch.ok()) return 0;
   const std::vector<std::string> rows = ShowRows(*batch);
-  std::string encoded;
-  EncodeBatch(*batch, &encoded);
-  StatusOr<RecordBatch> again = DecodeBatch(schema, encoded);
+  StatusOr<RecordBatch> again = Decode(schema, Encode(*batch));
   WEIR_CHECK(again.ok());
   WEIR_CHECK(ShowRows(*again) == rows);
   return 0;

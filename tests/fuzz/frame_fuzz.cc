@@ -21,8 +21,10 @@ class NotingHandler : public FrameHandler {
     ElementAssembler& assembler = AssemblerOf(header);
     if (!assembler.End(header)) return {};
     const EncodedElement element = assembler.Take();
-    notes_ += "element " + std::to_string(element.size_bytes) + ' ' +
-              std::to_string(element.credit_bytes) + ' ' + std::string(element.view()) + '\n';
+    const std::string_view bytes(reinterpret_cast<const char*>(element.bytes->data()),
+                                 element.bytes->size());
+    notes_ += "element " + std::to_string(bytes.size()) + ' ' +
+              std::to_string(element.credit_bytes) + ' ' + std::string(bytes) + '\n';
     return {};
   }
   Status OnFrame(const FrameHeader& header, std::string_view payload) override {

@@ -16,6 +16,7 @@ namespace {
 
 // One system call moves up to this much; a connection gets this many in a turn.
 constexpr size_t kFramesPerWrite = 64;
+constexpr size_t kPiecesPerWrite = 256;
 constexpr size_t kBytesPerWrite = 1 << 20;
 constexpr int kWritesPerTurn = 8;
 constexpr int kReadsPerTurn = 32;
@@ -62,9 +63,9 @@ void Connection::Send(FrameKind kind, std::string_view payload) {
   FrameHeader header;
   header.kind = kind;
   header.payload_bytes = static_cast<uint32_t>(payload.size());
-  auto owned = std::make_unique<std::string>(payload);
-  const std::string_view bytes = *owned;
-  out_.push_back({EncodeFrameHeader(header), bytes, std::move(owned)});
+  auto text = std::make_unique<std::string>(payload);
+  const std::string_view bytes = *text;
+  out_.push_back({EncodeFrameHeader(header), {bytes}, bytes.size(), std::move(text), nullptr});
 }
 
 Status Connection::Read(std::span<char> buffer) {
@@ -96,20 +97,20 @@ StatusOr<bool> Connection::Write() {
   for (int i = 0; i < kWritesPerTurn; ++i) {
     if (state_ == State::kOpen) link_->TakeFrames(kFramesPerWrite, kBytesPerWrite, &out_);
     if (out_.empty()) return false;
-    std::array<iovec, 2 * kFramesPerWrite> pieces;
+    std::array<iovec, kPiecesPerWrite> pieces;
     size_t count = 0;
     size_t skip_bytes = out_head_written_bytes_;
     size_t total_bytes = 0;
     const auto add = [&](const char* data, size_t size) {
       const size_t skipped = std::min(skip_bytes, size);
       skip_bytes -= skipped;
-      if (size == skipped) return;
+      if (size == skipped || count == pieces.size()) return;
       pieces[count++] = {const_cast<char*>(data) + skipped, size - skipped};
       total_bytes += size - skipped;
     };
-    for (size_t frame = 0; frame < std::min(out_.size(), kFramesPerWrite); ++frame) {
-      add(out_[frame].header.data(), kFrameHeaderBytes);
-      add(out_[frame].payload.data(), out_[frame].payload.size());
+    for (auto frame = out_.begin(); frame != out_.end() && count < pieces.size(); ++frame) {
+      add(frame->header.data(), kFrameHeaderBytes);
+      for (const std::string_view piece : frame->payload) add(piece.data(), piece.size());
     }
     msghdr message{};
     message.msg_iov = pieces.data();

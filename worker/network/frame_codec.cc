@@ -290,14 +290,14 @@ StatusOr<char*> ElementAssembler::Begin(const FrameHeader& header) {
     return Refuse(Concat("a fragment of ", header.payload_bytes, " bytes at ", have_bytes_,
                          " of an element of ", element_bytes_));
   }
-  if (end_bytes > capacity_bytes_) {
-    capacity_bytes_ =
-        std::min(element_bytes_, std::max({kFirstReserveBytes, 2 * capacity_bytes_, end_bytes}));
-    auto grown = std::make_unique_for_overwrite<char[]>(capacity_bytes_);
-    if (have_bytes_ > 0) std::memcpy(grown.get(), bytes_.get(), have_bytes_);
+  const size_t capacity_bytes = bytes_ != nullptr ? bytes_->size() : 0;
+  if (end_bytes > capacity_bytes) {
+    auto grown = std::make_shared<Buffer>(
+        std::min(element_bytes_, std::max({kFirstReserveBytes, 2 * capacity_bytes, end_bytes})));
+    if (have_bytes_ > 0) std::memcpy(grown->data(), bytes_->data(), have_bytes_);
     bytes_ = std::move(grown);
   }
-  return bytes_.get() + have_bytes_;
+  return reinterpret_cast<char*>(bytes_->data()) + have_bytes_;
 }
 
 bool ElementAssembler::End(const FrameHeader& header) {
@@ -306,8 +306,7 @@ bool ElementAssembler::End(const FrameHeader& header) {
 }
 
 EncodedElement ElementAssembler::Take() {
-  EncodedElement element{std::move(bytes_), have_bytes_, credit_bytes_};
-  capacity_bytes_ = 0;
+  EncodedElement element{std::move(bytes_), credit_bytes_};
   have_bytes_ = 0;
   return element;
 }

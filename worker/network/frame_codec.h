@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,10 +36,10 @@ enum class FrameKind : uint8_t {
   kCredit = 7,      // no payload; from receiver to sender
 };
 
-inline constexpr uint16_t kProtocolVersion = 1;
+inline constexpr uint16_t kProtocolVersion = 2;
 inline constexpr size_t kFrameHeaderBytes = 32;
 // Larger elements are cut, so that a large row does not hold up the connection's other channels.
-inline constexpr size_t kFragmentBytesMax = 64 << 10;
+inline constexpr size_t kFragmentBytesMax = 256 << 10;
 // One row of 64 MiB, what else its batch may hold, and what the encoding adds.
 inline constexpr size_t kElementBytesMax = (64 << 20) + (16 << 20);
 inline constexpr size_t kControlPayloadBytesMax = 1024;
@@ -125,10 +124,8 @@ class FrameDecoder {
 
 // An encoded batch as it came from the wire.
 struct EncodedElement {
-  std::unique_ptr<char[]> bytes;
-  size_t size_bytes = 0;
+  BufferPtr bytes;
   int64_t credit_bytes = 0;
-  std::string_view view() const { return {bytes.get(), size_bytes}; }
 };
 
 // Puts the fragments of one channel together again. Takes memory as bytes arrive, not as they are
@@ -145,8 +142,7 @@ class ElementAssembler {
   bool in_progress() const { return have_bytes_ > 0; }
 
  private:
-  std::unique_ptr<char[]> bytes_;
-  size_t capacity_bytes_ = 0;
+  BufferPtr bytes_;  // none, or with room for have_bytes_
   size_t have_bytes_ = 0;
   size_t element_bytes_ = 0;
   int64_t credit_bytes_ = 0;

@@ -33,7 +33,7 @@ class IncomingLink::Receiver : public ChannelReceiver {
       return true;
     }
     const EncodedElement& encoded = std::get<EncodedElement>(popped);
-    StatusOr<RecordBatch> batch = DecodeBatch(channel_->schema, encoded.view());
+    StatusOr<RecordBatch> batch = DecodeBatch(channel_->schema, encoded.bytes);
     if (!batch.ok()) {
       return batch.status().WithContext(
           Concat("channel ", ToString(channel_->id), " from ", link_->peer()));
@@ -155,7 +155,7 @@ bool IncomingLink::TakeFrameLocked(std::deque<OutFrame>* frames) {
   header.kind = FrameKind::kCredit;
   header.channel = channel->id;
   header.credit_bytes = std::exchange(channel->give_bytes, 0);
-  frames->push_back({EncodeFrameHeader(header), {}, nullptr});
+  frames->push_back({EncodeFrameHeader(header), {}, 0, nullptr, nullptr});
   return true;
 }
 

@@ -8,8 +8,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/base/ids.h"
+#include "common/record/record_batch.h"
 #include "worker/network/channel.h"
 #include "worker/network/frame_codec.h"
 #include "worker/network/net_mailbox.h"
@@ -35,12 +37,14 @@ struct GenerationKey {
 };
 
 // A frame on its way to the socket. `payload` stays valid until the frame is gone: the last frame
-// of an element owns it.
+// of an element owns it, as text or as batch.
 struct OutFrame {
   FrameHeaderBytes header;
-  std::string_view payload;
-  std::unique_ptr<std::string> owned;
-  size_t size_bytes() const { return header.size() + payload.size(); }
+  std::vector<std::string_view> payload;
+  size_t payload_bytes = 0;
+  std::unique_ptr<std::string> text;
+  std::unique_ptr<EncodedBatch> batch;
+  size_t size_bytes() const { return header.size() + payload_bytes; }
 };
 
 // One direction between two workers in one generation: all channels of that pair. It exists before

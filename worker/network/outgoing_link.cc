@@ -16,18 +16,17 @@ class OutgoingLink::Sender : public ChannelSender {
     if (link_->is_closed()) return;
     OutElement out;
     if (const RecordBatchPtr* batch = std::get_if<RecordBatchPtr>(&element)) {
-      out.bytes = std::make_unique<std::string>();
-      EncodeBatch(**batch, out.bytes.get());
-      if (out.bytes->size() > kElementBytesMax) {
+      out.credit_bytes = (*batch)->ByteSize();
+      out.batch = std::make_unique<EncodedBatch>(*batch);
+      if (out.batch->size() > kElementBytesMax) {
         link_->Fail(OutOfRangeError(Concat("a batch of ", (*batch)->rows(), " rows takes ",
-                                           out.bytes->size(), " bytes, at most ", kElementBytesMax,
+                                           out.batch->size(), " bytes, at most ", kElementBytesMax,
                                            " can be sent to another worker")));
         return;
       }
-      out.credit_bytes = (*batch)->ByteSize();
     } else if (const Barrier* barrier = std::get_if<Barrier>(&element)) {
       out.kind = FrameKind::kBarrier;
-      out.bytes = std::make_unique<std::string>(EncodeBarrier(*barrier));
+      out.text = std::make_unique<std::string>(EncodeBarrier(*barrier));
     } else {
       out.kind = FrameKind::kEndOfInput;
     }
@@ -87,20 +86,24 @@ bool OutgoingLink::TakeFrameLocked(std::deque<OutFrame>* frames) {
   OutFrame frame;
   bool is_last = true;
   if (element.kind == FrameKind::kData) {
-    header = FragmentHeader(channel->id, element.bytes->size(), element.credit_bytes,
+    header = FragmentHeader(channel->id, element.batch->size(), element.credit_bytes,
                             element.sent_bytes);
-    frame.payload = {element.bytes->data() + element.sent_bytes, header.payload_bytes};
+    element.batch->Slice(element.sent_bytes, header.payload_bytes, &frame.payload);
     element.sent_bytes += header.payload_bytes;
     is_last = !header.more;
   } else {
     header.kind = element.kind;
     header.channel = channel->id;
-    if (element.bytes) frame.payload = *element.bytes;
-    header.payload_bytes = static_cast<uint32_t>(frame.payload.size());
+    if (element.text) {
+      frame.payload.push_back(*element.text);
+      header.payload_bytes = static_cast<uint32_t>(element.text->size());
+    }
   }
+  frame.payload_bytes = header.payload_bytes;
   frame.header = EncodeFrameHeader(header);
   if (is_last) {
-    frame.owned = std::move(element.bytes);
+    frame.text = std::move(element.text);
+    frame.batch = std::move(element.batch);
     channel->queue.pop_front();
   }
   frames->push_back(std::move(frame));

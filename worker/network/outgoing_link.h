@@ -42,9 +42,10 @@ class OutgoingLink : public Link {
 
   struct OutElement {
     FrameKind kind = FrameKind::kData;
-    std::unique_ptr<std::string> bytes;  // none for the end of input
+    std::unique_ptr<EncodedBatch> batch;  // DATA
+    std::unique_ptr<std::string> text;    // BARRIER
     int64_t credit_bytes = 0;
-    size_t sent_bytes = 0;  // of `bytes`, in fragments taken so far
+    size_t sent_bytes = 0;  // of `batch`, in fragments taken so far
   };
 
   struct Channel {

@@ -9,13 +9,9 @@
 namespace weir {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
-
-std::string Encode(const RecordBatch& batch) {
-  std::string bytes;
-  EncodeBatch(batch, &bytes);
-  return bytes;
-}
+using ::testing::Truly;
 
 // Reads every value, so that a wrong offset is noticed.
 size_t Touch(const RecordBatch& batch) {
@@ -38,12 +34,14 @@ TEST(BatchCodecTest, WritesTheBytesOfTheContract) {
   builder.column(2).AppendBool(false);
   builder.column(2).AppendBool(true);
   const std::string expected(
-      "\x03\x00\x00\x00"                                                      // rows
-      "\x01\x05\x01\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"              // n: 1, null, -1
-      "\x00\x00\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00"  // t: offsets
-      "abc"
-      "\x00\x01\x00\x01",  // b
-      4 + 14 + 17 + 3 + 4);
+      "\x03\x00\x00\x00\x01\x00\x00\x00"                          // rows, has_nulls, padding
+      "\x05\x00\x00\x00\x00\x00\x00\x00"                          // n: which are valid
+      "\x01\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\0\0\0\0"  // 1, null, -1
+      "\x00\x00\x00\x00\x02\x00\x00\x00"                          // t: offsets
+      "\x02\x00\x00\x00\x03\x00\x00\x00"
+      "abc\0\0\0\0\0"
+      "\x01\x00\x01",  // b
+      8 + 8 + 16 + 16 + 8 + 3);
   EXPECT_EQ(Encode(builder.Finish()), expected);
 }
 
@@ -52,7 +50,7 @@ TEST(BatchCodecTest, BringsBackWhatWasEncoded) {
     for (const bool nulls : {false, true}) {
       const RecordBatch batch = RandomBatch(rows, static_cast<uint64_t>(rows) + 10, nulls);
       const std::string bytes = Encode(batch);
-      const StatusOr<RecordBatch> decoded = DecodeBatch(batch.schema(), bytes);
+      const StatusOr<RecordBatch> decoded = Decode(batch.schema(), bytes);
       ASSERT_TRUE(decoded.ok()) << decoded.status();
       EXPECT_EQ(ShowRows(*decoded), ShowRows(batch));
       EXPECT_EQ(decoded->ByteSize(), batch.ByteSize());
@@ -61,11 +59,47 @@ TEST(BatchCodecTest, BringsBackWhatWasEncoded) {
   }
 }
 
-TEST(BatchCodecTest, AppendsBehindWhatIsThere) {
-  const RecordBatch batch = RandomBatch(5, 11);
-  std::string bytes = "head";
-  EncodeBatch(batch, &bytes);
-  EXPECT_EQ(bytes, "head" + Encode(batch));
+TEST(BatchCodecTest, CopiesNothingLarge) {
+  const RecordBatchPtr batch = std::make_shared<const RecordBatch>(RandomBatch(1000, 11));
+  const EncodedBatch encoded(batch);
+  const Column& big = batch->column(2);
+  const std::string_view values(big.values<char>(), 8000);
+  EXPECT_THAT(encoded.pieces(), Contains(Truly([&](std::string_view piece) {
+                return piece.data() == values.data() && piece.size() == values.size();
+              })));
+
+  const auto buffer = std::make_shared<Buffer>(encoded.size());
+  uint8_t* out = buffer->data();
+  for (const std::string_view piece : encoded.pieces())
+    out = std::copy(piece.begin(), piece.end(), out);
+  const StatusOr<RecordBatch> decoded = DecodeBatch(batch->schema(), buffer);
+  ASSERT_TRUE(decoded.ok());
+  const uint8_t* lies = decoded->column(2).data()->data();
+  EXPECT_TRUE(buffer->data() <= lies && lies + 8000 <= buffer->data() + buffer->size());
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(lies) % 8, 0u);
+}
+
+TEST(BatchCodecTest, SlicesMakeUpTheWhole) {
+  const EncodedBatch encoded(std::make_shared<const RecordBatch>(RandomBatch(1000, 16)));
+  std::string whole;
+  for (const std::string_view piece : encoded.pieces()) whole += piece;
+  EXPECT_EQ(whole.size(), encoded.size());
+  for (const size_t size : {size_t{1}, size_t{7}, size_t{1000}, size_t{30'000}, whole.size()}) {
+    std::string sum;
+    for (size_t at = 0; at < whole.size(); at += size) {
+      std::vector<std::string_view> pieces;
+      const size_t left = std::min(size, whole.size() - at);
+      encoded.Slice(at, left, &pieces);
+      size_t sliced = 0;
+      for (const std::string_view piece : pieces) {
+        EXPECT_FALSE(piece.empty());
+        sum += piece;
+        sliced += piece.size();
+      }
+      ASSERT_EQ(sliced, left);
+    }
+    EXPECT_EQ(sum, whole);
+  }
 }
 
 TEST(BatchCodecTest, ShiftsOffsetsThatDoNotBeginAtZero) {
@@ -76,14 +110,14 @@ TEST(BatchCodecTest, ShiftsOffsetsThatDoNotBeginAtZero) {
   std::memcpy(offsets->data(), values, sizeof(values));
   const auto schema = std::make_shared<Schema>(std::vector<Field>{{"t", Type::kString}});
   const RecordBatch batch(schema, 2, {Column(Type::kString, 2, nullptr, data, offsets)});
-  const StatusOr<RecordBatch> decoded = DecodeBatch(schema, Encode(batch));
+  const StatusOr<RecordBatch> decoded = Decode(schema, Encode(batch));
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(ShowRows(*decoded), ShowRows(batch));
 }
 
 TEST(BatchCodecTest, KeepsRowsWithoutColumns) {
   const auto schema = std::make_shared<Schema>();
-  const StatusOr<RecordBatch> decoded = DecodeBatch(schema, Encode(RecordBatch(schema, 4, {})));
+  const StatusOr<RecordBatch> decoded = Decode(schema, Encode(RecordBatch(schema, 4, {})));
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(decoded->rows(), 4);
 }
@@ -94,32 +128,38 @@ TEST(BatchCodecTest, RefusesEveryPrefixAndEverythingLonger) {
   for (size_t size = 0; size < bytes.size(); ++size) {
     // A copy of exactly that size, so that reading on is noticed.
     const std::vector<char> cut(bytes.begin(), bytes.begin() + static_cast<int64_t>(size));
-    const Status status = DecodeBatch(batch.schema(), {cut.data(), cut.size()}).status();
+    const Status status = Decode(batch.schema(), {cut.data(), cut.size()}).status();
     ASSERT_EQ(status.code(), StatusCode::kDataLoss) << size;
   }
-  EXPECT_EQ(DecodeBatch(batch.schema(), bytes + '\0').status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(Decode(batch.schema(), bytes + '\0').status().code(), StatusCode::kDataLoss);
 }
 
 TEST(BatchCodecTest, NamesTheColumnThatIsDamaged) {
   const auto schema = std::make_shared<Schema>(std::vector<Field>{{"b", Type::kBool}});
   const auto text = std::make_shared<Schema>(std::vector<Field>{{"t", Type::kString}});
   const auto refused = [](const SchemaPtr& of, std::string_view bytes) {
-    const Status status = DecodeBatch(of, bytes).status();
+    const Status status = Decode(of, bytes).status();
     EXPECT_EQ(status.code(), StatusCode::kDataLoss);
     return status.message();
   };
+  using std::string_literals::operator""s;
   using std::string_view_literals::operator""sv;
-  EXPECT_THAT(refused(schema, "\x01\0\0\0\0\x02"sv), HasSubstr("'b' (BOOL): a value is neither"));
-  EXPECT_THAT(refused(schema, "\x01\0\0\0\x02\x01"sv), HasSubstr("null mark"));
-  EXPECT_THAT(refused(schema, "\x01\0\0\0\x01\x02\x01"sv), HasSubstr("behind the last row"));
+  EXPECT_THAT(refused(schema, "\x01\0\0\0"sv), HasSubstr("'b' (BOOL): the bytes end early"));
+  EXPECT_THAT(refused(schema, "\x01\0\0\0\0\0\0\0\x02"sv), HasSubstr("a value is neither"));
+  EXPECT_THAT(refused(schema, "\x01\0\0\0\0\0\0\x01\x01"sv), HasSubstr("end in the values"));
+  EXPECT_THAT(refused(schema, "\x01\0\0\0\x02\0\0\0\x01"sv), HasSubstr("null mark"));
+  EXPECT_THAT(refused(schema, "\x01\0\0\0\x01\0\0\0\x02\0\0\0\0\0\0\0\x01"sv),
+              HasSubstr("behind the last row"));
   EXPECT_THAT(refused(schema, "\xff\xff\xff\xff\0"sv), HasSubstr("too many"));
-  EXPECT_THAT(refused(schema, "\xff\xff\xff\x7f\0\x01"sv), HasSubstr("end in the values"));
-  EXPECT_THAT(refused(text, "\xff\xff\xff\x7f\0\x01"sv), HasSubstr("end in the offsets"));
-  EXPECT_THAT(refused(text, "\x01\0\0\0\0\x01\0\0\0\x02\0\0\0abc"sv), HasSubstr("do not rise"));
-  EXPECT_THAT(refused(text, "\x01\0\0\0\0\0\0\0\0\xff\xff\xff\xff"sv), HasSubstr("do not rise"));
-  EXPECT_THAT(refused(text, "\x01\0\0\0\0\0\0\0\0\xff\xff\xff\x7f"sv),
+  EXPECT_THAT(refused(schema, "\xff\xff\xff\x7f\0\0\0\0\x01"sv), HasSubstr("end in the values"));
+  const std::string text_head = "\x01\0\0\0\0\0\0\0"s;
+  EXPECT_THAT(refused(text, "\xff\xff\xff\x7f\0\0\0\0\x01"sv), HasSubstr("end in the offsets"));
+  EXPECT_THAT(refused(text, text_head + "\x01\0\0\0\x02\0\0\0abc"s), HasSubstr("do not rise"));
+  EXPECT_THAT(refused(text, text_head + "\0\0\0\0\xff\xff\xff\xff"s), HasSubstr("do not rise"));
+  EXPECT_THAT(refused(text, text_head + "\0\0\0\0\xff\xff\xff\x7f"s),
               HasSubstr("end in the texts"));
-  EXPECT_THAT(refused(text, "\0\0\0\0\0\0\0\0\0x"sv), HasSubstr("follow its last column"));
+  EXPECT_THAT(refused(text, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0x"sv),
+              HasSubstr("follow its last column"));
 }
 
 TEST(BatchCodecTest, SurvivesFlippedBits) {
@@ -128,8 +168,7 @@ TEST(BatchCodecTest, SurvivesFlippedBits) {
   for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     std::vector<char> flipped(bytes.begin(), bytes.end());
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
-    const StatusOr<RecordBatch> decoded =
-        DecodeBatch(batch.schema(), {flipped.data(), flipped.size()});
+    const StatusOr<RecordBatch> decoded = Decode(batch.schema(), {flipped.data(), flipped.size()});
     if (decoded.ok()) {
       Touch(*decoded);
     } else {
@@ -148,7 +187,7 @@ TEST(BatchCodecTest, SurvivesNoise) {
       noise[random() % noise.size()] = static_cast<char>(random());
     }
     if (random() % 4 == 0) noise.resize(random() % noise.size());
-    const StatusOr<RecordBatch> decoded = DecodeBatch(batch.schema(), {noise.data(), noise.size()});
+    const StatusOr<RecordBatch> decoded = Decode(batch.schema(), {noise.data(), noise.size()});
     if (decoded.ok()) Touch(*decoded);
   }
 }

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/record/batch_builder.h"
@@ -107,6 +109,20 @@ inline std::vector<std::string> ShowRows(const RecordBatch& batch) {
   std::vector<std::string> rows;
   for (int64_t row = 0; row < batch.rows(); ++row) rows.push_back(Show(batch, row));
   return rows;
+}
+
+// The encoding of a batch as one string.
+inline std::string Encode(const RecordBatch& batch) {
+  const EncodedBatch encoded(std::make_shared<const RecordBatch>(batch));
+  std::string bytes;
+  for (const std::string_view piece : encoded.pieces()) bytes += piece;
+  return bytes;
+}
+
+inline StatusOr<RecordBatch> Decode(const SchemaPtr& schema, std::string_view bytes) {
+  const auto buffer = std::make_shared<Buffer>(bytes.size());
+  if (!bytes.empty()) std::memcpy(buffer->data(), bytes.data(), bytes.size());
+  return DecodeBatch(schema, buffer);
 }
 
 }  // namespace weir

@@ -24,7 +24,8 @@ class Recorder : public FrameHandler {
       const EncodedElement element = assembler.Take();
       events.push_back("element of " + ToString(header.channel) + " credit " +
                        std::to_string(element.credit_bytes));
-      elements.push_back(std::string(element.view()));
+      elements.emplace_back(reinterpret_cast<const char*>(element.bytes->data()),
+                            element.bytes->size());
     }
     return {};
   }
@@ -94,9 +95,9 @@ TEST(FrameHeaderTest, RefusesWhatNoSenderWrites) {
            // kind 0, kind 8
            "00000000 00 00 0000 00000000 00000000 00000000 00000000 00000000 00000000",
            "00000000 08 00 0000 00000000 00000000 00000000 00000000 00000000 00000000",
-           // DATA of no bytes; of more than 64 KiB
+           // DATA of no bytes; of more than 256 KiB
            "00000000 04 00 0000 00000000 00000000 00000000 00000000 00000000 00000000",
-           "01000100 04 01 0000 00000000 00000000 00000000 00000002 00000000 00000000",
+           "01000400 04 01 0000 00000000 00000000 00000000 00000002 00000000 00000000",
            // DATA larger than its element; of an element of 2 GiB; with credit of 2^63
            "10000000 04 00 0000 00000000 00000000 00000000 0f000000 00000000 00000000",
            "10000000 04 01 0000 00000000 00000000 00000000 00000080 00000000 00000000",
@@ -125,7 +126,7 @@ TEST(FrameHeaderTest, RefusesWhatNoSenderWrites) {
 TEST(HelloTest, HasTheseBytesAndRefusesOthers) {
   const HelloFrame hello{JobId("ab"), Generation(3), WorkerName("w1"), WorkerName("x")};
   const std::string bytes(
-      "WEIR\x01\x00\x03\x00\x00\x00\x00\x00\x00\x00\x02\x00"
+      "WEIR\x02\x00\x03\x00\x00\x00\x00\x00\x00\x00\x02\x00"
       "ab\x02\x00w1\x01\x00x",
       25);
   EXPECT_EQ(EncodeHello(hello).value(), bytes);
@@ -137,9 +138,9 @@ TEST(HelloTest, HasTheseBytesAndRefusesOthers) {
   EXPECT_FALSE(DecodeHello(bytes + "y").ok());
   EXPECT_FALSE(DecodeHello("GET / HTTP/1.1\r\nHost: worker\r\n\r\n").ok());
   std::string newer = bytes;
-  newer[4] = 2;
+  newer[4] = 3;
   EXPECT_EQ(DecodeHello(newer).status().message(),
-            "the peer speaks version 2 of the data protocol, this worker version 1");
+            "the peer speaks version 3 of the data protocol, this worker version 2");
   std::string long_name = bytes;
   long_name[15] = 1;  // a job id of 258 bytes
   EXPECT_FALSE(DecodeHello(long_name).ok());
@@ -155,15 +156,15 @@ TEST(BarrierTest, HasTheseBytes) {
   EXPECT_EQ(DecodeBarrier(bytes), barrier);
 }
 
-TEST(FragmentTest, CutsAt64KiB) {
+TEST(FragmentTest, CutsAt256KiB) {
   const ChannelId channel{1, 2, 3};
-  FrameHeader header = FragmentHeader(channel, 65536, 9, 0);
-  EXPECT_EQ(header.payload_bytes, 65536u);
+  FrameHeader header = FragmentHeader(channel, 262144, 9, 0);
+  EXPECT_EQ(header.payload_bytes, 262144u);
   EXPECT_FALSE(header.more);
-  header = FragmentHeader(channel, 65537, 9, 0);
-  EXPECT_EQ(header.payload_bytes, 65536u);
+  header = FragmentHeader(channel, 262145, 9, 0);
+  EXPECT_EQ(header.payload_bytes, 262144u);
   EXPECT_TRUE(header.more);
-  header = FragmentHeader(channel, 65537, 9, 65536);
+  header = FragmentHeader(channel, 262145, 9, 262144);
   EXPECT_EQ(header.payload_bytes, 1u);
   EXPECT_FALSE(header.more);
 }
@@ -171,14 +172,14 @@ TEST(FragmentTest, CutsAt64KiB) {
 // A stream of all kinds, fed in pieces of several sizes and, where allowed, straight into place.
 TEST(FrameDecoderTest, FindsTheFramesHoweverTheStreamIsCut) {
   std::mt19937_64 random(7);
-  std::string large(200'000, '\0');
+  std::string large(600'000, '\0');
   for (char& byte : large) byte = static_cast<char>(random());
   const ChannelId one{1, 0, 0};
   const ChannelId two{1, 0, 1};
   std::string stream = EncodeFrame(Header(FrameKind::kHello), "hello");
   stream += EncodeFrame(Header(FrameKind::kWelcome), "");
   // The fragments of `large` with another channel's element between them.
-  const std::string fragments = Fragments(one, large, 199'000);
+  const std::string fragments = Fragments(one, large, 599'000);
   const size_t first_bytes = kFrameHeaderBytes + kFragmentBytesMax;
   stream += fragments.substr(0, first_bytes);
   stream += Fragments(two, "small", 5);
@@ -193,13 +194,13 @@ TEST(FrameDecoderTest, FindsTheFramesHoweverTheStreamIsCut) {
       "frame 1 of edge 0, subtask 0 to 0 credit 0",
       "frame 2 of edge 0, subtask 0 to 0 credit 0",
       "element of edge 1, subtask 0 to 1 credit 5",
-      "element of edge 1, subtask 0 to 0 credit 199000",
+      "element of edge 1, subtask 0 to 0 credit 599000",
       "frame 5 of edge 1, subtask 0 to 0 credit 0",
       "frame 6 of edge 1, subtask 0 to 1 credit 0",
       "frame 7 of edge 1, subtask 0 to 0 credit 77",
   };
   for (const size_t piece : {size_t{1}, size_t{31}, size_t{32}, size_t{33}, size_t{5000},
-                             size_t{70'000}, stream.size()}) {
+                             size_t{300'000}, stream.size()}) {
     for (const bool straight : {false, true}) {
       Recorder recorder;
       FrameDecoder decoder(&recorder);
@@ -225,13 +226,13 @@ TEST(FrameDecoderTest, FindsTheFramesHoweverTheStreamIsCut) {
 }
 
 TEST(ElementAssemblerTest, RefusesFragmentsThatDoNotContinue) {
-  const FrameHeader first = FragmentHeader({}, 100'000, 50, 0);
-  const FrameHeader last = FragmentHeader({}, 100'000, 50, kFragmentBytesMax);
+  const FrameHeader first = FragmentHeader({}, 300'000, 50, 0);
+  const FrameHeader last = FragmentHeader({}, 300'000, 50, kFragmentBytesMax);
   const auto change = [](FrameHeader header, auto&& how) {
     how(header);
     return header;
   };
-  for (const FrameHeader& wrong : {change(last, [](FrameHeader& h) { h.element_bytes = 100'001; }),
+  for (const FrameHeader& wrong : {change(last, [](FrameHeader& h) { h.element_bytes = 300'001; }),
                                    change(last, [](FrameHeader& h) { h.credit_bytes = 51; }),
                                    change(last, [](FrameHeader& h) { h.payload_bytes += 1; }),
                                    change(last, [](FrameHeader& h) { h.payload_bytes -= 1; }),
@@ -246,7 +247,7 @@ TEST(ElementAssemblerTest, RefusesFragmentsThatDoNotContinue) {
   ASSERT_FALSE(assembler.End(first));
   ASSERT_TRUE(assembler.Begin(last).ok());
   ASSERT_TRUE(assembler.End(last));
-  EXPECT_EQ(assembler.Take().size_bytes, 100'000u);
+  EXPECT_EQ(assembler.Take().bytes->size(), 300'000u);
   EXPECT_FALSE(assembler.in_progress());
 }
 
@@ -254,7 +255,7 @@ TEST(ElementAssemblerTest, RefusesFragmentsThatDoNotContinue) {
 // breaks its limits; a stream that was accepted whole may only differ in contents.
 TEST(FrameDecoderTest, SurvivesHostileStreams) {
   std::string valid = EncodeFrame(Header(FrameKind::kHello), "hello");
-  valid += Fragments({1, 0, 0}, std::string(70'000, 'a'), 70'000);
+  valid += Fragments({1, 0, 0}, std::string(270'000, 'a'), 270'000);
   valid += EncodeFrame(Header(FrameKind::kBarrier, {1, 0, 0}), std::string(16, 'b'));
   valid += Fragments({1, 0, 1}, "xyz", 3);
   valid += EncodeFrame(Header(FrameKind::kEndOfInput, {1, 0, 1}), "");
@@ -268,7 +269,7 @@ TEST(FrameDecoderTest, SurvivesHostileStreams) {
     } else {
       stream = valid;
       // Mostly headers: payload bytes may be anything.
-      const size_t headers[] = {0, 37, 37 + 32 + 65536, valid.size() - 32, valid.size() - 67};
+      const size_t headers[] = {0, 37, 37 + 32 + 262144, valid.size() - 32, valid.size() - 67};
       for (uint64_t i = 0; i <= random() % 3; ++i) {
         const size_t at = headers[random() % 5] + random() % kFrameHeaderBytes;
         stream[std::min(at, stream.size() - 1)] = static_cast<char>(random());

@@ -24,8 +24,9 @@ constexpr ChannelId kChannel{1, 0, 0};
 constexpr std::string_view kJobName = "0123456789abcdef0123456789abcdef";
 
 std::string Encoded(const RecordBatchPtr& batch) {
+  const EncodedBatch encoded(batch);
   std::string bytes;
-  EncodeBatch(*batch, &bytes);
+  for (const std::string_view piece : encoded.pieces()) bytes += piece;
   return bytes;
 }
 
@@ -154,9 +155,9 @@ TEST_F(HandshakeTest, AnotherProtocolIsTurnedAwayAndThePlaneLivesOn) {
   http.Send("GET / HTTP/1.1\r\nHost: worker\r\nAccept: */*\r\n\r\n");
   EXPECT_EQ(http.ReceiveAnswer(), "closed");
   RawPeer newer(plane->address());
-  newer.SendFrame(FrameKind::kHello, {}, std::string("WEIR\x02\x00", 6));
+  newer.SendFrame(FrameKind::kHello, {}, std::string("WEIR\x03\x00", 6));
   EXPECT_EQ(newer.ReceiveAnswer(),
-            "refused: the peer speaks version 2 of the data protocol, this worker version 1");
+            "refused: the peer speaks version 3 of the data protocol, this worker version 2");
   RawPeer hasty(plane->address());
   hasty.SendFrame(FrameKind::kEndOfInput, kChannel);
   EXPECT_EQ(hasty.ReceiveAnswer(), "closed");
@@ -176,7 +177,7 @@ TEST_F(HandshakeTest, AnotherProtocolIsTurnedAwayAndThePlaneLivesOn) {
 // Each of these ends the generation, and names the peer and what it did.
 TEST_F(HandshakeTest, AConnectedPeerThatBreaksTheProtocolEndsTheGeneration) {
   TcpDataPlane* plane = StartPlane();
-  const std::string element = Encoded(Row(1, std::string(100'000, 'x')));
+  const std::string element = Encoded(Row(1, std::string(300'000, 'x')));
   struct Case {
     std::string what;
     std::function<void(RawPeer&)> act;

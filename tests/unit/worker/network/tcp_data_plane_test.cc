@@ -172,7 +172,7 @@ TEST_F(TcpDataPlaneTest, ABatchThatIsTooLargeToSendEndsTheGeneration) {
   // Row count, null marks, number, two offsets, text.
   EXPECT_EQ(status.message(), "connection to w2 (" + plane_2->address() +
                                   "): a batch of 1 rows takes " +
-                                  std::to_string(4 + 2 + 8 + 8 + (81 << 20)) +
+                                  std::to_string(8 + 8 + 8 + (81 << 20)) +
                                   " bytes, at most 83886080 can be sent to another worker");
 }
 
