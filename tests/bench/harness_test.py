@@ -5,14 +5,15 @@ import contextlib
 import dataclasses
 import io
 import json
-import os
 import pathlib
 import sys
+import types
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from harness import counts, generated, main, registry, row, runner, table  # noqa: E402
+from harness import (  # noqa: E402
+    counts, generated, main, registry, row, rows_count, rows_tcp, runner, table)
 from harness.measurement import Measurement, WrongResult  # noqa: E402
 
 
@@ -136,7 +137,7 @@ class Rounds(unittest.TestCase):
         def measure(bench):
             self.fail("measured")
         with self.assertRaises(WrongResult):
-            runner.run(FakeBench(), [ratio_row(measure=measure, limit=measure, verify=wrong)])
+            runner.run(FakeBench(), [ratio_row(measure=measure, limit=measure, verify=(wrong,))])
 
 
 class Table(unittest.TestCase):
@@ -195,8 +196,43 @@ class Checks(unittest.TestCase):
         with self.assertRaises(WrongResult):
             counts.check_counts(changed, 50, {k: some[:-1] for k, some in self.right().items()})
 
-    def test_the_first_number_of_splitmix64(self):
-        self.assertEqual(generated.mix(generated.GOLDEN), 0xE220A8397B1DCDAF)
+    def test_generated_rows_are_those_of_the_contract(self):
+        # The vectors that fix it, also in tests/unit/worker/connectors/generator_test.cc.
+        for seed, seq, key, payload in ((0, 0, 0, "kelkhiclibcdjdnnaied"),
+                                        (0, 128, 8833, "dimiifjficneagfkiadp"),
+                                        (42, 643, 6990, "cggengfaekgfaeajchmm"),
+                                        (42, 128000127, 6922, "pmbhpbaeenmbfjdanaio")):
+            self.assertEqual(generated.key_of(seq, 128, 10000, seed=seed), key)
+            self.assertEqual(generated.payload_of(seq, 128, 20, seed=seed), payload)
+        self.assertEqual([generated.key_of(4 * i + 1, 4, 100, "hot", 0.5, 7) for i in range(12)],
+                         [32, 0, 0, 0, 0, 89, 0, 0, 0, 0, 49, 4])
+
+    def test_rows_of_the_exchange_must_cross(self):
+        def run(made, taken):
+            def subtasks(rows, of):
+                return [{"worker": worker, of: count} for worker, count in rows.items()]
+            found = {"rows": subtasks(made, "records_out"), "strings": subtasks(taken, "records_in")}
+            return types.SimpleNamespace(subtasks=found.get)
+        rows_tcp.check_crossing(run({"a": 9, "b": 0}, {"a": 0, "b": 9}), 9)
+        for made, taken in (({"a": 9}, {"a": 9}), ({"a": 9}, {"a": 4, "b": 5}),
+                            ({"a": 5, "b": 4}, {"b": 9}), ({"a": 9}, {"b": 8})):
+            with self.assertRaises(WrongResult):
+                rows_tcp.check_crossing(run(made, taken), 9)
+
+    def test_checkpoints_of_a_run(self):
+        def checkpoint(state, ms, stall_ms):
+            return {"state": state, "duration_ms": ms, "subtasks": [{"synchronous_ms": stall_ms}]}
+        # The first has few keys, the last no rows flowing.
+        some = [checkpoint("completed", *pair)
+                for pair in ((1, 900), (40, 2), (70, 8), (50, 3), (2, 700))]
+        values = counts.checkpoint_values(some + [checkpoint("failed", 0, 0)])
+        self.assertEqual((values["checkpoints"], values["checkpoints_completed"]), (6, 5))
+        self.assertEqual((values["checkpoint_ms"], values["checkpoint_ms_max"]), (50, 70))
+        self.assertEqual(values["stall_ms"], 8)
+        self.assertEqual(counts.checkpoint_values(some[:1]), {})
+        self.assertEqual(rows_count.all_complete([measurement(1, **values)]),
+                         ("5 of 6 checkpoints complete", False))
+        self.assertIs(rows_count.all_complete([measurement(1)])[1], False)
 
 
 if __name__ == "__main__":

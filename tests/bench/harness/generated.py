@@ -23,3 +23,15 @@ def key_of(seq, splits, keys, distribution="uniform", hot_fraction=0.9, seed=0):
             return 0
         return 1 + ((r * (keys - 1)) >> 64)
     raise ValueError(f"no distribution '{distribution}'")
+
+
+def payload_of(seq, splits, size_bytes, seed=0):
+    """The payload of the row with number `seq`."""
+    split, offset = seq % splits, seq // splits
+    r = mix((mix((mix(seed) + split) & MASK) + offset * GOLDEN) & MASK)
+    letters = []
+    for word in range((size_bytes + 15) // 16):
+        octets = mix((r + 2 + word) & MASK).to_bytes(8, "little")
+        letters.extend(chr(97 + (octet & 15)) for octet in octets)
+        letters.extend(chr(97 + (octet >> 4)) for octet in octets)
+    return "".join(letters[:size_bytes])

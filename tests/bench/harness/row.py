@@ -26,9 +26,9 @@ class Row:
     unit: str = ""
     goal: float | None = None
     flink: str = ""                     # what Flink does, as text
-    # Checks the results of a smaller run of the same job; raises WrongResult. Run once, before the
-    # rounds; equal ones of several rows run once.
-    verify: typing.Callable | None = None
+    # Each takes the Bench and checks the results of a smaller run of the job, or of the limit;
+    # raises WrongResult. Run once, before the rounds; equal ones of several rows run once.
+    verify: tuple = ()
     # (text, holds): from all Measurements, a note for the table and whether the goal's second part
     # holds.
     also: typing.Callable | None = None

@@ -10,7 +10,7 @@ def run(bench, rows):
     outcomes = {}
     for group in dict.fromkeys(row.group for row in rows):
         members = [row for row in rows if row.group == group]
-        for verify in dict.fromkeys(row.verify for row in members if row.verify is not None):
+        for verify in dict.fromkeys(verify for row in members for verify in row.verify):
             with timed(bench, f"checks the results of {describe(verify)}"):
                 verify(bench)
         rounds = {row.name: [] for row in members}
