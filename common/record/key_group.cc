@@ -9,6 +9,8 @@
 #include <xxhash.h>
 
 #include "common/base/check.h"
+#include "common/record/key_kernels.h"
+#include "common/record/xxh3_word.h"
 
 namespace weir {
 namespace {
@@ -36,26 +38,10 @@ uint64_t FixedBits(const Column& column, int64_t row) {
   }
 }
 
-// XXH3 of 1 to 16 bytes that are in registers already, as the library computes it with seed 0.
-// The words of its default secret, read as uint64 LE at offsets 0, 8, 16, …
-constexpr std::array<uint64_t, 7> kSecret = {
-    0xbe4ba423396cfeb8, 0x1cad21f72c81017c, 0xdb979083e96dd4de, 0x1f67b3b7a4a44072,
-    0x78e5c0cc4ee679cb, 0x2172ffcc7dd05a82, 0x8e2443f7744608b8};
-
-uint64_t Avalanche(uint64_t hash) {
-  hash ^= hash >> 37;
-  hash *= 0x165667919e3779f9;
-  return hash ^ (hash >> 32);
-}
-
-// `low`: the first 8 bytes; `high`: the last 8 (they overlap).
-uint64_t Hash9To16(uint64_t low, uint64_t high, uint64_t length) {
-  low ^= kSecret[3] ^ kSecret[4];
-  high ^= kSecret[5] ^ kSecret[6];
-  const unsigned __int128 product = static_cast<unsigned __int128>(low) * high;
-  const uint64_t folded = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-  return Avalanche(length + __builtin_bswap64(low) + high + folded);
-}
+// XXH3 of 1 to 8 bytes that are in registers already, as the library computes it with seed 0.
+// The words of its default secret, read as uint64 LE at offsets 0, 8, 16.
+constexpr std::array<uint64_t, 3> kSecret = {0xbe4ba423396cfeb8, 0x1cad21f72c81017c,
+                                             0xdb979083e96dd4de};
 
 // `first`: the first 4 bytes; `last`: the last 4.
 uint64_t Hash4To8(uint32_t first, uint32_t last, uint64_t length) {
@@ -87,8 +73,6 @@ uint64_t HashBool(bool value) {
   return Hash1To3(kValueMark, byte, byte, 2);
 }
 
-uint64_t HashFixed(uint64_t bits) { return Hash9To16(kValueMark | (bits << 8), bits, 9); }
-
 // Longest text whose encoding (mark, length, bytes) fits into two words.
 constexpr uint32_t kRegisterTextBytes = 11;
 
@@ -100,7 +84,9 @@ uint64_t HashShortText(const char* text, uint32_t length) {
   const unsigned __int128 encoding = (bytes << 40) | (uint64_t{length} << 8) | kValueMark;
   const uint32_t total = length + 5;
   const uint64_t low = static_cast<uint64_t>(encoding);
-  if (total > 8) return Hash9To16(low, static_cast<uint64_t>(encoding >> (8 * (total - 8))), total);
+  if (total > 8) {
+    return xxh3::Hash9To16(low, static_cast<uint64_t>(encoding >> (8 * (total - 8))), total);
+  }
   return Hash4To8(static_cast<uint32_t>(low), static_cast<uint32_t>(low >> (8 * (total - 4))),
                   total);
 }
@@ -149,18 +135,26 @@ void HashOneColumn(const Column& column, uint64_t* out) {
       const int32_t* values = column.values<int32_t>();
       return HashColumn(
           column,
-          [values](int64_t row) { return HashFixed(static_cast<uint64_t>(int64_t{values[row]})); },
+          [values](int64_t row) {
+            return xxh3::HashWord(static_cast<uint64_t>(int64_t{values[row]}));
+          },
           out);
     }
     case Type::kInt64:
     case Type::kTimestamp: {
       const uint64_t* values = column.values<uint64_t>();
-      return HashColumn(column, [values](int64_t row) { return HashFixed(values[row]); }, out);
+      HashWords({values, static_cast<size_t>(column.size())}, out);
+      if (!column.has_nulls()) return;
+      for (int64_t row = 0; row < column.size(); ++row) {
+        if (column.IsNull(row)) out[row] = HashNull();
+      }
+      return;
     }
     case Type::kFloat64: {
       const double* values = column.values<double>();
       return HashColumn(
-          column, [values](int64_t row) { return HashFixed(CanonicalBits(values[row])); }, out);
+          column, [values](int64_t row) { return xxh3::HashWord(CanonicalBits(values[row])); },
+          out);
     }
     case Type::kString:
     case Type::kBytes:

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "common/base/concat.h"
+#include "common/record/key_kernels.h"
 
 namespace weir {
 namespace {
@@ -78,71 +79,56 @@ Status BatchKeys::Load(const RecordBatch& batch, std::span<const int> key_column
   const int64_t rows = batch.rows();
   HashKeys(batch, key_columns, &hashes_);
   groups_.resize(rows);
-  // Differences to the begin of the range wrap around for groups in front of it.
-  const uint64_t begin = static_cast<uint64_t>(range_.begin);
-  const uint64_t size = static_cast<uint64_t>(range_.size());
-  bool misrouted = false;
-  auto set_groups = [&](auto group_of) {
-    for (int64_t row = 0; row < rows; ++row) {
-      const uint64_t group = group_of(hashes_[row]) - begin;
-      misrouted |= group >= size;
-      groups_[row] = static_cast<uint16_t>(group);
-    }
-  };
-  const uint64_t max_parallelism = static_cast<uint64_t>(max_parallelism_);
-  if (std::has_single_bit(max_parallelism)) {
-    set_groups([mask = max_parallelism - 1](uint64_t hash) { return hash & mask; });
-  } else {
-    set_groups([max_parallelism](uint64_t hash) { return hash % max_parallelism; });
-  }
-  if (misrouted) {
+  if (!FindKeyGroups(hashes_, max_parallelism_, range_, groups_.data())) {
     int64_t row = 0;
     while (range_.Contains(KeyGroupOf(hashes_[row], max_parallelism_))) ++row;
     return InternalError(Concat(
         "row ", row, " of a batch is of key group ", KeyGroupOf(hashes_[row], max_parallelism_),
         ", but this subtask holds the key groups ", range_.begin, " to ", range_.end - 1));
   }
-  keys_.resize(rows);
-  const bool one_word = key_columns.size() == 1 &&
-                        !IsVariableWidth(batch.column(key_columns[0]).type()) &&
-                        batch.column(key_columns[0]).type() != Type::kBool;
-  if (one_word) {
-    LoadWords(batch, batch.column(key_columns[0]));
+  const bool one_number = key_columns.size() == 1 &&
+                          !IsVariableWidth(batch.column(key_columns[0]).type()) &&
+                          batch.column(key_columns[0]).type() != Type::kBool;
+  if (one_number) {
+    LoadWords(batch.column(key_columns[0]));
   } else {
     LoadEncoded(batch, key_columns);
   }
   return {};
 }
 
-void BatchKeys::LoadWords(const RecordBatch& batch, const Column& column) {
-  auto set_keys = [&](auto word_of) {
-    for (int64_t row = 0; row < batch.rows(); ++row) {
-      keys_[row] = {(hashes_[row] & ~TableKey::kFormMask) | TableKey::kWord, word_of(row)};
-    }
+void BatchKeys::LoadWords(const Column& column) {
+  const int64_t rows = column.size();
+  const auto make_words = [&](auto word_of) {
+    made_words_.resize(rows);
+    for (int64_t row = 0; row < rows; ++row) made_words_[row] = word_of(row);
+    words_ = made_words_.data();
   };
   switch (column.type()) {
     case Type::kInt32:
-      set_keys([values = column.values<int32_t>()](int64_t row) {
+      make_words([values = column.values<int32_t>()](int64_t row) {
         return static_cast<uint64_t>(int64_t{values[row]});
       });
       break;
     case Type::kFloat64:
-      set_keys(
+      make_words(
           [values = column.values<double>()](int64_t row) { return CanonicalBits(values[row]); });
       break;
     default:
-      set_keys([values = column.values<int64_t>()](int64_t row) {
-        return static_cast<uint64_t>(values[row]);
-      });
+      words_ = column.values<uint64_t>();
       break;
   }
   if (!column.has_nulls()) return;
-  for (int64_t row = 0; row < batch.rows(); ++row) {
-    if (column.IsNull(row)) keys_[row] = NullKey(hashes_[row]);
+  keys_.resize(rows);
+  for (int64_t row = 0; row < rows; ++row) {
+    keys_[row] = column.IsNull(row) ? NullKey(hashes_[row]) : key(row);
   }
+  words_ = nullptr;
 }
 
 void BatchKeys::LoadEncoded(const RecordBatch& batch, std::span<const int> key_columns) {
+  words_ = nullptr;
+  keys_.resize(batch.rows());
   encoded_.clear();
   if (encoded_.capacity() > kKeptBytesMax) encoded_.shrink_to_fit();
   starts_.resize(batch.rows());

@@ -45,19 +45,27 @@ class BatchKeys {
   // range.
   Status Load(const RecordBatch& batch, std::span<const int> key_columns);
 
-  int64_t rows() const { return static_cast<int64_t>(keys_.size()); }
-  const TableKey& key(int64_t row) const { return keys_[row]; }
+  int64_t rows() const { return static_cast<int64_t>(hashes_.size()); }
+  TableKey key(int64_t row) const {
+    if (words_ == nullptr) return keys_[row];
+    return {(hashes_[row] & ~TableKey::kFormMask) | TableKey::kWord, words_[row]};
+  }
+  // The words of the rows when all keys are of the form kWord, else nullptr. For quick loops.
+  const uint64_t* words() const { return words_; }
+  const uint64_t* hashes() const { return hashes_.data(); }
   // Key group of the row, counted from the begin of the range.
   int group(int64_t row) const { return groups_[row]; }
 
  private:
-  void LoadWords(const RecordBatch& batch, const Column& column);
+  void LoadWords(const Column& column);
   void LoadEncoded(const RecordBatch& batch, std::span<const int> key_columns);
 
   const KeyGroupRange range_;
   const int max_parallelism_;
   std::vector<uint64_t> hashes_;
-  std::vector<TableKey> keys_;
+  const uint64_t* words_ = nullptr;  // of the column in the batch, or made_words_
+  std::vector<uint64_t> made_words_;
+  std::vector<TableKey> keys_;  // unless there are words_
   std::vector<uint16_t> groups_;
   std::string encoded_;         // per row a uint32 size and the key
   std::vector<size_t> starts_;  // of the rows in encoded_

@@ -12,6 +12,12 @@ namespace weir {
 namespace {
 
 constexpr size_t kCapacityMin = 8;
+// How full the slots may become: small tables only half, for a branch that is mispredicted costs
+// them more than the memory.
+constexpr size_t kSparseCapacityMax = 512;
+size_t FullAt(size_t capacity) {
+  return capacity <= kSparseCapacityMax ? capacity / 2 : capacity / 4 * 3;
+}
 constexpr size_t kAlignment = 64;
 constexpr size_t kChunkMin = 256;
 constexpr size_t kChunkMax = 64 << 10;
@@ -68,7 +74,7 @@ uint8_t* KeyTable::EmptySlot(uint64_t tag) const {
 }
 
 uint8_t* KeyTable::Insert(const TableKey& key, std::vector<Slots>* replaced) {
-  if (static_cast<size_t>(size_) + 1 > capacity_ / 4 * 3) Grow(replaced);
+  if (static_cast<size_t>(size_) + 1 > FullAt(capacity_)) Grow(replaced);
   uint8_t* slot = EmptySlot(key.tag);
   const uint64_t word = key.IsLong() ? keys_.Add(key) : key.word;
   std::memcpy(slot, &key.tag, sizeof(uint64_t));
@@ -81,7 +87,7 @@ void KeyTable::Grow(std::vector<Slots>* replaced) {
   Slots old = std::move(slots_);
   const size_t old_capacity = capacity_;
   capacity_ = std::max(kCapacityMin, old_capacity * 2);
-  shift_ = 64 - std::countr_zero(capacity_);
+  shift_ = 65 - std::countr_zero(capacity_);
   slots_ = Slots(ZeroedSlots(capacity_ * stride_));
   end_ = slots_.get() + capacity_ * stride_;
   ++version_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -12,7 +13,10 @@ namespace weir {
 
 // The values of one width of the keys of one key group: open addressing with linear probing. A slot
 // is {tag, word of the key, value}; long keys are copied into an arena. Slots are found by the
-// highest bits of the hash, for the lowest ones are alike within a key group.
+// highest bits of the hash, for the lowest ones are alike within a key group. A search begins at a
+// slot of even index: with slots of up to 32 bytes it and the next are one line of the cache, and a
+// key is in one of the two but for a few, so that both can be compared without a branch to
+// mispredict.
 //
 // Values are pointed to in place. Pointers hold until version() changes; an insert that grows the
 // table and an erase change it.
@@ -26,12 +30,26 @@ class KeyTable {
   using Slots = std::unique_ptr<uint8_t[], Free>;
 
   // REQUIRES: value_width is a multiple of 8.
-  explicit KeyTable(size_t value_width) : stride_(kHeadBytes + value_width) {}
+  explicit KeyTable(size_t value_width) : stride_(StrideOf(value_width)) {}
 
   // Brings the slot where the search for `key` begins into the cache.
   void Prefetch(const TableKey& key) const {
     if (capacity_ > 0) __builtin_prefetch(Home(key.tag), 1);
   }
+
+  // For loops over many keys of the form kWord in tables of slots of kPairStride bytes:
+  // the slot where the search for a key of this tag begins, nullptr in a table without memory
+  uint8_t* PairOf(uint64_t tag) const { return capacity_ == 0 ? nullptr : Home(tag); }
+  // and the value of the key if it is in that slot or the next, else nullptr.
+  static uint8_t* FindInPair(uint8_t* pair, uint64_t tag, uint64_t word) {
+    const uint64_t first = (Word(pair) ^ tag) | (Word(pair + sizeof(uint64_t)) ^ word);
+    uint8_t* next = pair + kPairStride;
+    const uint64_t second = (Word(next) ^ tag) | (Word(next + sizeof(uint64_t)) ^ word);
+    uint8_t* found = second == 0 ? next + kHeadBytes : nullptr;
+    return first == 0 ? pair + kHeadBytes : found;
+  }
+  static constexpr size_t kPairStride = 32;
+  bool has_pairs() const { return stride_ == kPairStride; }
 
   // The value of `key`; nullptr when there is none.
   uint8_t* Find(const TableKey& key) const {
@@ -64,6 +82,9 @@ class KeyTable {
  private:
   static constexpr size_t kHeadBytes = 2 * sizeof(uint64_t);
 
+  static constexpr size_t StrideOf(size_t value_width) {
+    return std::max(kHeadBytes + value_width, kPairStride);
+  }
   // Copies of long keys. Memory of erased ones is wasted until the next Compact.
   struct Arena {
     std::vector<std::unique_ptr<char[]>> chunks;
@@ -85,7 +106,7 @@ class KeyTable {
     return key.IsLong() && TableKey{key.tag, word}.LongBytes() == key.LongBytes();
   }
 
-  size_t HomeIndex(uint64_t tag) const { return tag >> shift_; }
+  size_t HomeIndex(uint64_t tag) const { return tag >> shift_ << 1; }
   uint8_t* Home(uint64_t tag) const { return slots_.get() + HomeIndex(tag) * stride_; }
   uint8_t* Next(uint8_t* slot) const {
     slot += stride_;
@@ -100,7 +121,7 @@ class KeyTable {
   Slots slots_;             // capacity_ slots; an empty one has tag 0
   uint8_t* end_ = nullptr;  // behind them
   size_t capacity_ = 0;     // 0 or a power of two
-  int shift_ = 0;           // 64 - log2(capacity_)
+  int shift_ = 0;           // 64 - log2(capacity_ / 2)
   int64_t size_ = 0;
   uint64_t version_ = 0;
   Arena keys_;

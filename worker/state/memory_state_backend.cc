@@ -121,20 +121,12 @@ Status MemoryFixedTable::Load(std::vector<uint8_t*>* values) {
   if (keys == nullptr) return batch_->error();
   values->resize(keys->rows());
   uint8_t** out = values->data();
-  ForEachRow(groups_, *keys, [&](KeyTable& table, int64_t row) {
-    const TableKey& key = keys->key(row);
-    uint8_t* value = table.Find(key);
-    if (value == nullptr) [[unlikely]] {
-      const uint64_t version = table.version();
-      value = table.Insert(key);
-      const int group = keys->group(row);
-      if (table.version() != version && !moved_[group]) {
-        moved_[group] = true;
-        moved_groups_.push_back(group);
-      }
-    }
-    out[row] = value;
-  });
+  if (keys->words() != nullptr && groups_.front().has_pairs()) {
+    LoadWords(*keys, out);
+  } else {
+    ForEachRow(groups_, *keys,
+               [&](KeyTable&, int64_t row) { out[row] = FindOrInsert(*keys, row); });
+  }
   if (moved_groups_.empty()) return {};
   // Rows in front of the one that made its table grow still point to the old slots.
   for (int64_t row = 0; row < keys->rows(); ++row) {
@@ -144,6 +136,62 @@ Status MemoryFixedTable::Load(std::vector<uint8_t*>* values) {
   for (const int group : moved_groups_) moved_[group] = false;
   moved_groups_.clear();
   return {};
+}
+
+uint8_t* MemoryFixedTable::FindOrInsert(const BatchKeys& keys, int64_t row) {
+  const int group = keys.group(row);
+  KeyTable& table = groups_[group];
+  const TableKey key = keys.key(row);
+  uint8_t* value = table.Find(key);
+  if (value != nullptr) [[likely]]
+    return value;
+  const uint64_t version = table.version();
+  value = table.Insert(key);
+  if (table.version() != version) {
+    ++growths_;
+    if (!moved_[group]) {
+      moved_[group] = true;
+      moved_groups_.push_back(group);
+    }
+  }
+  return value;
+}
+
+// Finds where the searches for the keys of the rows begin, and has their memory come.
+void MemoryFixedTable::FindPairs(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out) {
+  const uint64_t* hashes = keys.hashes();
+  for (int64_t row = begin; row < end; ++row) {
+    KeyTable& table = groups_[keys.group(row)];
+    if (table.size() == 0) [[unlikely]]
+      FindOrInsert(keys, row);
+    out[row] = table.PairOf(hashes[row]);
+    __builtin_prefetch(out[row], 1);
+  }
+}
+
+// A block of rows is looked up while the memory of the next is on its way.
+void MemoryFixedTable::LoadWords(const BatchKeys& keys, uint8_t** out) {
+  const int64_t rows = keys.rows();
+  const uint64_t* hashes = keys.hashes();
+  const uint64_t* words = keys.words();
+  int64_t missed[kPrefetchRows];
+  int64_t end = std::min(rows, kPrefetchRows);
+  FindPairs(keys, 0, end, out);
+  for (int64_t row = 0; row < rows;) {
+    const int64_t next_end = std::min(rows, end + kPrefetchRows);
+    FindPairs(keys, end, next_end, out);
+    int64_t misses = 0;
+    for (; row < end; ++row) {
+      const uint64_t tag = (hashes[row] & ~TableKey::kFormMask) | TableKey::kWord;
+      out[row] = KeyTable::FindInPair(out[row], tag, words[row]);
+      missed[misses] = row;
+      misses += out[row] == nullptr;
+    }
+    const uint64_t growths = growths_;
+    for (int64_t i = 0; i < misses; ++i) out[missed[i]] = FindOrInsert(keys, missed[i]);
+    if (growths_ != growths) FindPairs(keys, end, next_end, out);
+    end = next_end;
+  }
 }
 
 std::string_view MemoryFixedTable::Value(const uint8_t* slot_value) const {

@@ -81,9 +81,14 @@ class MemoryFixedTable final : public MemoryTable, public FixedTable {
  private:
   std::string_view Value(const uint8_t* slot_value) const override;
   void SetValue(uint8_t* slot_value, std::string_view value) override;
+  void LoadWords(const BatchKeys& keys, uint8_t** out);
+  void FindPairs(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out);
+  // The value of the key of a row, made if there is none.
+  uint8_t* FindOrInsert(const BatchKeys& keys, int64_t row);
 
   std::vector<char> moved_;        // per group, whether it has grown in this Load
   std::vector<int> moved_groups_;  // those that have
+  uint64_t growths_ = 0;
 };
 
 // Values of up to 8 bytes are in the slot, longer ones on the heap. A cleared key is taken out when

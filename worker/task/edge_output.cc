@@ -20,15 +20,10 @@ EdgeOutput::EdgeOutput(const ExecutionPlan::Edge& edge, int receiver_max_paralle
       senders_(std::move(senders)) {
   WEIR_CHECK(!senders_.empty());
   if (partitioning_ == Partitioning::kHash && senders_.size() > 1) {
-    int parallelism = static_cast<int>(senders_.size());
-    target_of_key_group_.resize(max_parallelism_);
-    for (int group = 0; group < max_parallelism_; ++group) {
-      target_of_key_group_[group] = SubtaskOf(group, max_parallelism_, parallelism);
-    }
+    rows_of_.emplace(static_cast<int>(senders_.size()), max_parallelism_);
     for (size_t i = 0; i < senders_.size(); ++i) {
       builders_.push_back(std::make_unique<BatchBuilder>(schema_));
     }
-    rows_of_.resize(senders_.size());
   }
 }
 
@@ -98,14 +93,10 @@ Status EdgeOutput::EmitByKey(const RecordBatch& batch) {
   const bool large = batch.ByteSize() > kRowBytesMax;
   if (large) WEIR_RETURN_IF_ERROR(CheckRowBytes(batch));
   HashKeys(batch, key_columns_, &hashes_);
-  for (auto& rows : rows_of_) rows.clear();
-  for (int64_t row = 0; row < batch.rows(); ++row) {
-    int group = KeyGroupOf(hashes_[row], max_parallelism_);
-    rows_of_[target_of_key_group_[group]].push_back(static_cast<int32_t>(row));
-  }
+  rows_of_->Assign(hashes_);
   int64_t row_bytes = batch.ByteSize() / batch.rows() + 1;
   for (size_t i = 0; i < senders_.size(); ++i) {
-    std::span<const int32_t> rows(rows_of_[i]);
+    std::span<const int32_t> rows = rows_of_->rows(static_cast<int>(i));
     while (!rows.empty()) {
       BatchBuilder& builder = *builders_[i];
       int64_t room =

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "common/graph/execution_plan.h"
 #include "common/graph/job_options.h"
 #include "common/record/batch_builder.h"
+#include "common/record/key_kernels.h"
 #include "common/record/stream_element.h"
 #include "worker/network/channel.h"
 
@@ -61,9 +63,8 @@ class EdgeOutput {
   const int64_t bytes_max_;
   std::vector<ChannelSender*> senders_;
   std::vector<std::unique_ptr<BatchBuilder>> builders_;  // HASH over several channels only
-  std::vector<int> target_of_key_group_;
+  std::optional<RowsBySubtask> rows_of_;                 // likewise
   std::vector<uint64_t> hashes_;
-  std::vector<std::vector<int32_t>> rows_of_;  // per channel, reused
   int64_t held_rows_ = 0;
   int64_t emitted_bytes_ = 0;
   size_t next_ = 0;  // REBALANCE

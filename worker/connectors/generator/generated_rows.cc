@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/cpu.h"
+
 namespace weir {
 namespace {
 
@@ -23,6 +25,54 @@ inline double Fraction(uint64_t bits) { return static_cast<double>(bits >> 11) *
 // floor(bits * bound / 2^64).
 inline int64_t Scale(uint64_t bits, uint64_t bound) {
   return static_cast<int64_t>((static_cast<unsigned __int128>(bits) * bound) >> 64);
+}
+
+// The same for bounds below 2^32, of which a compiler makes vector code.
+inline uint64_t ScaleSmall(uint64_t bits, uint64_t bound) {
+  return ((bits >> 32) * bound + (((bits & 0xffffffff) * bound) >> 32)) >> 32;
+}
+
+// What one split draws.
+struct Draws {
+  uint64_t first;       // base + offset * kGolden
+  int64_t first_seq;    // of the first row
+  int64_t splits;       // from one to the next
+  uint64_t keys_bound;  // r is scaled to this when it is a key; 0: key becomes r itself
+};
+
+[[gnu::always_inline]] inline void DrawColumns(const Draws& draws, size_t count,
+                                               int64_t* __restrict seq, uint64_t* __restrict key,
+                                               double* __restrict value) {
+  const Draws d = draws;
+  if (d.keys_bound != 0) {
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t r = Mix(d.first + i * kGolden);
+      seq[i] = d.first_seq + static_cast<int64_t>(i) * d.splits;
+      key[i] = ScaleSmall(r, d.keys_bound);
+      value[i] = Fraction(Mix(r + 1));
+    }
+  } else {
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t r = Mix(d.first + i * kGolden);
+      seq[i] = d.first_seq + static_cast<int64_t>(i) * d.splits;
+      key[i] = r;
+      value[i] = Fraction(Mix(r + 1));
+    }
+  }
+}
+
+#if WEIR_HAS_AVX512_CODE
+WEIR_AVX512 void DrawColumnsAvx512(const Draws& draws, size_t count, int64_t* seq, uint64_t* key,
+                                   double* value) {
+  DrawColumns(draws, count, seq, key, value);
+}
+#endif
+
+void Draw(const Draws& draws, size_t count, int64_t* seq, uint64_t* key, double* value) {
+#if WEIR_HAS_AVX512_CODE
+  if (HasAvx512()) return DrawColumnsAvx512(draws, count, seq, key, value);
+#endif
+  DrawColumns(draws, count, seq, key, value);
 }
 
 // log1p(x) / x and expm1(x) / x, also near 0.
@@ -90,16 +140,17 @@ RecordBatch GeneratedRows::Make(int split, int64_t offset, int64_t rows) const {
   const uint64_t base =
       Mix(Mix(static_cast<uint64_t>(config_.seed)) + static_cast<uint64_t>(split));
   const uint64_t first = base + static_cast<uint64_t>(offset) * kGolden;
-  const int64_t splits = config_.splits;
   const uint64_t key_count = static_cast<uint64_t>(config_.keys);
-  for (int64_t i = 0; i < rows; ++i) seq[i] = (offset + i) * splits + split;
-  for (size_t i = 0; i < count; ++i) {
-    uint64_t r = Mix(first + i * kGolden);
-    value[i] = Fraction(Mix(r + 1));
-    key[i] = static_cast<int64_t>(r);
-  }
+  const bool scaled =
+      config_.distribution == KeyDistribution::kUniform && key_count < (uint64_t{1} << 32);
+  Draw({.first = first,
+        .first_seq = offset * config_.splits + split,
+        .splits = config_.splits,
+        .keys_bound = scaled ? key_count : 0},
+       count, seq, reinterpret_cast<uint64_t*>(key), value);
   switch (config_.distribution) {
     case KeyDistribution::kUniform:
+      if (scaled) break;
       for (size_t i = 0; i < count; ++i) key[i] = Scale(static_cast<uint64_t>(key[i]), key_count);
       break;
     case KeyDistribution::kZipf:
