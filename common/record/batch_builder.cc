@@ -279,6 +279,10 @@ int64_t BatchBuilder::byte_size() const {
   return bytes;
 }
 
+void BatchBuilder::Reserve(int64_t rows) {
+  for (ColumnBuilder& column : columns_) column.Reserve(rows);
+}
+
 void BatchBuilder::AppendRow(const RecordBatch& batch, int64_t row) {
   for (size_t i = 0; i < columns_.size(); ++i) {
     columns_[i].AppendFrom(batch.column(static_cast<int>(i)), row);

@@ -87,6 +87,8 @@ class BatchBuilder {
   int64_t byte_size() const;
   // One value must be appended to each column per row; checked at Finish.
   ColumnBuilder& column(int i) { return columns_[i]; }
+  // Room for `rows` more, but for the bytes of texts.
+  void Reserve(int64_t rows);
   // REQUIRES: batch has the same field types.
   void AppendRow(const RecordBatch& batch, int64_t row);
   void AppendRows(const RecordBatch& batch, std::span<const int32_t> rows);

@@ -53,6 +53,7 @@ class BatchKeys {
   // The words of the rows when all keys are of the form kWord, else nullptr. For quick loops.
   const uint64_t* words() const { return words_; }
   const uint64_t* hashes() const { return hashes_.data(); }
+  const uint16_t* groups() const { return groups_.data(); }
   // Key group of the row, counted from the begin of the range.
   int group(int64_t row) const { return groups_[row]; }
 

@@ -37,16 +37,25 @@ class KeyTable {
     if (capacity_ > 0) __builtin_prefetch(Home(key.tag), 1);
   }
 
-  // For loops over many keys of the form kWord in tables of slots of kPairStride bytes:
-  // the slot where the search for a key of this tag begins, nullptr in a table without memory
-  uint8_t* PairOf(uint64_t tag) const { return capacity_ == 0 ? nullptr : Home(tag); }
-  // and the value of the key if it is in that slot or the next, else nullptr.
-  static uint8_t* FindInPair(uint8_t* pair, uint64_t tag, uint64_t word) {
+  // For loops over many keys of the form kWord in tables of slots of kPairStride bytes: what tells
+  // where the search for a key begins, until version() changes. REQUIRES: size() > 0.
+  struct Pairs {
+    uint8_t* slots = nullptr;
+    uint64_t shift = 0;
+    uint8_t* Of(uint64_t tag) const { return slots + (tag >> shift) * (2 * kPairStride); }
+  };
+  Pairs pairs() const { return {slots_.get(), static_cast<uint64_t>(shift_)}; }
+  // Whether the key is in the first or second slot of the pair, 0 or 1; 2 when in neither.
+  static uint64_t FindInPair(const uint8_t* pair, uint64_t tag, uint64_t word) {
+    const uint8_t* next = pair + kPairStride;
     const uint64_t first = (Word(pair) ^ tag) | (Word(pair + sizeof(uint64_t)) ^ word);
-    uint8_t* next = pair + kPairStride;
     const uint64_t second = (Word(next) ^ tag) | (Word(next + sizeof(uint64_t)) ^ word);
-    uint8_t* found = second == 0 ? next + kHeadBytes : nullptr;
-    return first == 0 ? pair + kHeadBytes : found;
+    // Arithmetic, of which no compiler makes a branch.
+    const uint64_t not_first = static_cast<uint64_t>(first != 0);
+    return not_first + (not_first & static_cast<uint64_t>(second != 0));
+  }
+  static uint8_t* ValueInPair(uint8_t* pair, uint64_t which) {
+    return pair + which * kPairStride + kHeadBytes;
   }
   static constexpr size_t kPairStride = 32;
   bool has_pairs() const { return stride_ == kPairStride; }

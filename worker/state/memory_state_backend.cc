@@ -114,7 +114,9 @@ void MemoryTable::ForEachRow(Tables& tables, const BatchKeys& keys, Visit visit)
 }
 
 MemoryFixedTable::MemoryFixedTable(StateTableInfo info, int groups, BatchInProcess* batch)
-    : MemoryTable(info, RoundUpToWord(info.value_width), groups, batch), moved_(groups) {}
+    : MemoryTable(info, RoundUpToWord(info.value_width), groups, batch),
+      pairs_(groups),
+      moved_(groups) {}
 
 Status MemoryFixedTable::Load(std::vector<uint8_t*>* values) {
   const BatchKeys* keys = batch_->keys(info_.name);
@@ -138,6 +140,11 @@ Status MemoryFixedTable::Load(std::vector<uint8_t*>* values) {
   return {};
 }
 
+void MemoryFixedTable::Insert(int group, const TableKey& key, std::string_view value) {
+  MemoryTable::Insert(group, key, value);
+  pairs_[group] = groups_[group].pairs();
+}
+
 uint8_t* MemoryFixedTable::FindOrInsert(const BatchKeys& keys, int64_t row) {
   const int group = keys.group(row);
   KeyTable& table = groups_[group];
@@ -149,6 +156,7 @@ uint8_t* MemoryFixedTable::FindOrInsert(const BatchKeys& keys, int64_t row) {
   value = table.Insert(key);
   if (table.version() != version) {
     ++growths_;
+    pairs_[group] = table.pairs();
     if (!moved_[group]) {
       moved_[group] = true;
       moved_groups_.push_back(group);
@@ -160,11 +168,11 @@ uint8_t* MemoryFixedTable::FindOrInsert(const BatchKeys& keys, int64_t row) {
 // Finds where the searches for the keys of the rows begin, and has their memory come.
 void MemoryFixedTable::FindPairs(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out) {
   const uint64_t* hashes = keys.hashes();
+  const uint16_t* groups = keys.groups();
   for (int64_t row = begin; row < end; ++row) {
-    KeyTable& table = groups_[keys.group(row)];
-    if (table.size() == 0) [[unlikely]]
+    if (pairs_[groups[row]].slots == nullptr) [[unlikely]]
       FindOrInsert(keys, row);
-    out[row] = table.PairOf(hashes[row]);
+    out[row] = pairs_[groups[row]].Of(hashes[row]);
     __builtin_prefetch(out[row], 1);
   }
 }
@@ -183,9 +191,10 @@ void MemoryFixedTable::LoadWords(const BatchKeys& keys, uint8_t** out) {
     int64_t misses = 0;
     for (; row < end; ++row) {
       const uint64_t tag = (hashes[row] & ~TableKey::kFormMask) | TableKey::kWord;
-      out[row] = KeyTable::FindInPair(out[row], tag, words[row]);
+      const uint64_t which = KeyTable::FindInPair(out[row], tag, words[row]);
+      out[row] = KeyTable::ValueInPair(out[row], which);
       missed[misses] = row;
-      misses += out[row] == nullptr;
+      misses += static_cast<int64_t>(which >> 1);
     }
     const uint64_t growths = growths_;
     for (int64_t i = 0; i < misses; ++i) out[missed[i]] = FindOrInsert(keys, missed[i]);

@@ -55,7 +55,7 @@ class MemoryTable {
   // Writes the entries of a key group, in order.
   void Write(int group, StateChunkWriter* writer) const;
   // REQUIRES: the key is not there.
-  void Insert(int group, const TableKey& key, std::string_view value);
+  virtual void Insert(int group, const TableKey& key, std::string_view value);
   // The batch in process ends.
   virtual void EndBatch() {}
 
@@ -77,6 +77,7 @@ class MemoryFixedTable final : public MemoryTable, public FixedTable {
 
   int value_width() const override { return static_cast<int>(info_.value_width); }
   Status Load(std::vector<uint8_t*>* values) override;
+  void Insert(int group, const TableKey& key, std::string_view value) override;
 
  private:
   std::string_view Value(const uint8_t* slot_value) const override;
@@ -86,8 +87,9 @@ class MemoryFixedTable final : public MemoryTable, public FixedTable {
   // The value of the key of a row, made if there is none.
   uint8_t* FindOrInsert(const BatchKeys& keys, int64_t row);
 
-  std::vector<char> moved_;        // per group, whether it has grown in this Load
-  std::vector<int> moved_groups_;  // those that have
+  std::vector<KeyTable::Pairs> pairs_;  // per group
+  std::vector<char> moved_;             // per group, whether it has grown in this Load
+  std::vector<int> moved_groups_;       // those that have
   uint64_t growths_ = 0;
 };
 

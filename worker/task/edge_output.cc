@@ -108,6 +108,8 @@ Status EdgeOutput::EmitByKey(const RecordBatch& batch) {
         const int64_t bytes = batch.Select(rows.subspan(0, 1)).ByteSize();
         if (builder.byte_size() + bytes > kRowBytesMax) FlushChannel(static_cast<int>(i));
       }
+      // A batch that will soon be full is made at its full size at once.
+      if (builder.rows() == 0 && static_cast<int64_t>(take) >= room / 4) builder.Reserve(room);
       builder.AppendRows(batch, rows.subspan(0, take));
       held_rows_ += static_cast<int64_t>(take);
       rows = rows.subspan(take);
