@@ -13,8 +13,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from harness import (  # noqa: E402
-    counts, generated, main, registry, row, rows_count, rows_tcp, runner, table)
-from harness.measurement import Measurement, WrongResult  # noqa: E402
+    counts, generated, main, registry, row, rows_checkpoint, rows_tcp, runner, table)
+from harness.measurement import BenchError, Measurement, WrongResult  # noqa: E402
 
 
 def measurement(cpu_rate, rate=0, **values):
@@ -30,10 +30,17 @@ def ratio_row(**fields):
 
 class FakeBench:
     def __init__(self, runs=3):
-        self.runs, self.lines = runs, []
+        self.runs, self.lines, self.space_bytes = runs, [], 1000
 
     def log(self, text):
         self.lines.append(text)
+
+    def pick(self, full, quick):
+        return full
+
+    def require_space(self, what, size_bytes):
+        if size_bytes > self.space_bytes:
+            raise BenchError(f"{what} needs {size_bytes}")
 
 
 class Arguments(unittest.TestCase):
@@ -139,6 +146,13 @@ class Rounds(unittest.TestCase):
         with self.assertRaises(WrongResult):
             runner.run(FakeBench(), [ratio_row(measure=measure, limit=measure, verify=(wrong,))])
 
+    def test_space_is_asked_for_before_anything_runs(self):
+        def measure(bench):
+            self.fail("measured")
+        with self.assertRaisesRegex(BenchError, "large needs 1001"):
+            runner.run(FakeBench(), [ratio_row(measure=measure, limit=measure), ratio_row(
+                name="large", measure=measure, limit=measure, scratch_bytes=(1001, 0))])
+
 
 class Table(unittest.TestCase):
     def outcomes(self):
@@ -230,9 +244,9 @@ class Checks(unittest.TestCase):
         self.assertEqual((values["checkpoint_ms"], values["checkpoint_ms_max"]), (50, 70))
         self.assertEqual(values["stall_ms"], 8)
         self.assertEqual(counts.checkpoint_values(some[:1]), {})
-        self.assertEqual(rows_count.all_complete([measurement(1, **values)]),
+        self.assertEqual(rows_checkpoint.all_complete([measurement(1, **values)]),
                          ("5 of 6 checkpoints complete", False))
-        self.assertIs(rows_count.all_complete([measurement(1)])[1], False)
+        self.assertIs(rows_checkpoint.all_complete([measurement(1)])[1], False)
 
 
 if __name__ == "__main__":

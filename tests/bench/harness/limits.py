@@ -49,14 +49,10 @@ class VerifyLimit:
         expect(f"verified of {self.program}", printed["verified"], True)
 
 
-FILE_BYTES_MAX = 110  # of an input row; an output row has about 60
-
-
 def inputs_of(bench, file_format, rows, keys):
     """Four files of make_rows in scratch space, made when first asked for; their paths."""
     folder = bench.scratch / f"inputs-{file_format}-{rows}"
     if not folder.is_dir():
-        bench.require_space(f"{rows:,} rows of {file_format}", rows * FILE_BYTES_MAX * 2.5)
         folder.mkdir()
         bench.limit("make_rows", "--rows", rows, "--keys", keys, "--format", file_format,
                     "--files", 4, "--output", folder / "rows")

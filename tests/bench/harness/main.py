@@ -10,6 +10,7 @@ import time
 
 from . import registry, runner, table
 from .bench import SOURCE_DIR, Bench
+from .machine import MachineWatch
 from .measurement import BenchError, WrongResult
 
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
@@ -97,8 +98,10 @@ def main(arguments=None):
         if not options.no_build:
             build()
         with Bench(options.quick, options.runs, options.scratch) as bench:
+            watch = MachineWatch()
             outcomes = runner.run(bench, options.rows)
             bench.log(f"{len(outcomes)} rows in {time.monotonic() - start:.0f} s")
+            machine = watch.line()
     except WrongResult as error:
         print(f"bench: WRONG RESULT: {error}", file=sys.stderr)
         return EXIT_FAILED
@@ -108,5 +111,9 @@ def main(arguments=None):
     except KeyboardInterrupt:
         print("bench: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    sys.stdout.write(table.as_json(outcomes) if options.json else table.table(outcomes))
+    if options.json:
+        bench.log(machine)
+        sys.stdout.write(table.as_json(outcomes))
+    else:
+        sys.stdout.write(f"{table.table(outcomes)}{machine}\n")
     return 0

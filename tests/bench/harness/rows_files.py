@@ -12,6 +12,7 @@ ORDER = 30
 
 KEYS = 100_000
 ROWS_FULL, ROWS_QUICK, ROWS_VERIFY = 10_000_000, 4_000_000, 200_000
+ROW_BYTES = 300  # in scratch space: inputs of both formats, one output, and some more
 SCHEMA = {"k": "INT64", "v": "INT64", "d": "FLOAT64", "ts": "INT64"}
 
 
@@ -84,5 +85,6 @@ class VerifyFiles:
 FLINK = {"json": "0.41 M, own sink 0.91 M", "csv": "0.45 M, own sink 0.96 M"}
 ROWS = [Row(name=f"{name}-files", group=f"{name}-files", work="exactly once, checkpoint each 1s",
             measure=Files(name), limit=FileSum(name, KEYS, ROWS_FULL, ROWS_QUICK),
-            limit_name=f"{name}_sum", goal=0.6, flink=flink, verify=(VerifyFiles(name),))
+            limit_name=f"{name}_sum", goal=0.6, flink=flink, verify=(VerifyFiles(name),),
+            scratch_bytes=(ROWS_FULL * ROW_BYTES, ROWS_QUICK * ROW_BYTES))
         for name, flink in FLINK.items()]

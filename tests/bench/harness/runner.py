@@ -7,6 +7,8 @@ from .row import outcome_of
 
 def run(bench, rows):
     """[Outcome] in the order of `rows`. Raises BenchError or WrongResult."""
+    for row in rows:
+        bench.require_space(row.name, bench.pick(*row.scratch_bytes))
     outcomes = {}
     for group in dict.fromkeys(row.group for row in rows):
         members = [row for row in rows if row.group == group]
