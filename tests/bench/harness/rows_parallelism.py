@@ -8,7 +8,7 @@ from .row import Row
 ORDER = 90
 
 # As many splits and key groups as the largest has subtasks, for all alike.
-TWO = Count(keys=10_000, rows_full=200_000_000, rows_quick=80_000_000, splits=256,
+TWO = Count(keys=10_000, rows_full=400_000_000, rows_quick=150_000_000, splits=256,
             max_parallelism=256)
 
 
