@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -166,7 +167,7 @@ class ResultColumn {
   }
 
  private:
-  const int64_t rows_;
+  int64_t rows_;
   BufferPtr validity_;
   BufferPtr data_;
 };
@@ -185,13 +186,13 @@ class FixedAccumulator final : public Accumulator {
                  ? AddNullable(input, *column, nullptr, failed_row)
                  : AddAll<false>(input, column, nullptr, failed_row);
     }
-    ResultColumn<Result> out(input.batch.rows());
+    if (input.begin == 0) after_rows_.emplace(input.batch.rows());
     if (column != nullptr && column->has_nulls()) {
-      WEIR_RETURN_IF_ERROR(AddNullable(input, *column, &out, failed_row));
+      WEIR_RETURN_IF_ERROR(AddNullable(input, *column, &*after_rows_, failed_row));
     } else {
-      WEIR_RETURN_IF_ERROR(AddAll<true>(input, column, out.values(), failed_row));
+      WEIR_RETURN_IF_ERROR(AddAll<true>(input, column, after_rows_->values(), failed_row));
     }
-    *results = std::move(out).Finish(result_);
+    if (input.end == input.batch.rows()) *results = std::move(*after_rows_).Finish(result_);
     return {};
   }
 
@@ -211,11 +212,10 @@ class FixedAccumulator final : public Accumulator {
   Status AddAll(const AccumulatorInput& input, const Column* column, Result* results,
                 int64_t* failed_row) const {
     const Function function = function_;
-    const int64_t rows = input.batch.rows();
     uint8_t* const* keys = input.values.data();
     const Input* values = nullptr;
     if constexpr (kReadsValues) values = column->values<Input>();
-    for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t row = input.begin; row < input.end; ++row) {
       uint8_t* key = keys[row];
       Input value{};
       if constexpr (kReadsValues) value = values[row];
@@ -228,7 +228,7 @@ class FixedAccumulator final : public Accumulator {
 
   Status AddNullable(const AccumulatorInput& input, const Column& column, ResultColumn<Result>* out,
                      int64_t* failed_row) const {
-    for (int64_t row = 0; row < input.batch.rows(); ++row) {
+    for (int64_t row = input.begin; row < input.end; ++row) {
       uint8_t* key = input.values[row];
       if (!column.IsNull(row)) {
         Input value{};
@@ -261,19 +261,19 @@ class FixedAccumulator final : public Accumulator {
   const int column_;
   const Type result_;
   const std::string name_;
+  std::optional<ResultColumn<Result>> after_rows_;  // of the batch that is being taken in
 };
 
 // min and max of texts, compared byte by byte (which is the order of code points).
 class TextExtreme final : public Accumulator {
  public:
   TextExtreme(bool max, int column, Type type, KeyedBytes* state)
-      : max_(max), column_(column), type_(type), state_(state) {}
+      : max_(max), column_(column), type_(type), state_(state), after_rows_(type) {}
 
   Status Add(const AccumulatorInput& input, Column* results, int64_t*) override {
     const Column& column = input.batch.column(column_);
-    ColumnBuilder out(type_);
-    if (results != nullptr) out.Reserve(input.batch.rows());
-    for (int64_t row = 0; row < input.batch.rows(); ++row) {
+    if (results != nullptr && input.begin == 0) after_rows_.Reserve(input.batch.rows());
+    for (int64_t row = input.begin; row < input.end; ++row) {
       std::string_view best;
       bool has = state_->Get(row, &best);
       if (!column.IsNull(row)) {
@@ -284,9 +284,9 @@ class TextExtreme final : public Accumulator {
           has = true;
         }
       }
-      if (results != nullptr) Append(has, best, &out);
+      if (results != nullptr) Append(has, best, &after_rows_);
     }
-    if (results != nullptr) *results = out.Finish();
+    if (results != nullptr && input.end == input.batch.rows()) *results = after_rows_.Finish();
     return {};
   }
 
@@ -313,6 +313,7 @@ class TextExtreme final : public Accumulator {
   const int column_;
   const Type type_;
   KeyedBytes* const state_;
+  ColumnBuilder after_rows_;  // of the batch that is being taken in
 };
 
 // Places of the aggregates in the value of a key.

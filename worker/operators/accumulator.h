@@ -13,10 +13,12 @@
 
 namespace weir {
 
-// The rows that an accumulator takes in.
+// The rows [begin, end) of a batch.
 struct AccumulatorInput {
   const RecordBatch& batch;
-  std::span<uint8_t* const> values;  // of the keys of the rows, as FixedTable::Load gives them
+  std::span<uint8_t* const> values;  // of the keys of all rows, as FixedTable gives them
+  int64_t begin = 0;
+  int64_t end = batch.rows();
 };
 
 // One aggregate over the values of a key: count, sum, min, max or avg. Its state is a part of the
@@ -26,7 +28,9 @@ class Accumulator {
  public:
   virtual ~Accumulator() = default;
 
-  // Takes in all rows. `results`, unless nullptr, becomes the aggregate as it is after each row.
+  // Takes in the rows, which follow those of the last call when they are not the first of the
+  // batch. `results`, unless nullptr, becomes the aggregate as it is after each row of the batch
+  // when its last row was taken in; it is given for all of its rows or for none.
   // An overflow is a user error that says the sum which failed; `failed_row` is its row.
   virtual Status Add(const AccumulatorInput& input, Column* results, int64_t* failed_row) = 0;
   // The aggregate as it is now, for some of the rows.

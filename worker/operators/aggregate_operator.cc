@@ -12,6 +12,8 @@ namespace weir {
 namespace {
 
 constexpr size_t kShownKeyBytesMax = 64;
+// Values of so many keys are still in the nearest cache when the last one was found.
+constexpr int64_t kNearRows = 512;
 
 // A value as messages show it.
 std::string Shown(const Column& column, int64_t row) {
@@ -75,27 +77,33 @@ Status AggregateOperator::Open(OperatorContext& context) {
 
 Status AggregateOperator::ProcessBatch(int, const RecordBatch& batch, Output& output) {
   if (batch.rows() == 0) return {};
-  WEIR_RETURN_IF_ERROR(accumulators_.table->Load(&values_));
   return config_.emit == AggregateEmit::kEveryRow ? EmitEveryRow(batch, output)
                                                   : EmitChanged(batch, output);
 }
 
 Status AggregateOperator::EmitEveryRow(const RecordBatch& batch, Output& output) {
-  const AccumulatorInput input{batch, values_};
+  std::vector<Column> results(accumulators_.list.size());
+  for (int64_t begin = 0; begin < batch.rows(); begin += kNearRows) {
+    const int64_t end = std::min(batch.rows(), begin + kNearRows);
+    WEIR_RETURN_IF_ERROR(accumulators_.table->LoadRows(begin, end, &values_));
+    const AccumulatorInput input{batch, values_, begin, end};
+    for (size_t i = 0; i < results.size(); ++i) {
+      int64_t failed_row = 0;
+      const Status status = accumulators_.list[i]->Add(input, &results[i], &failed_row);
+      if (!status.ok()) return KeyError(status, batch, failed_row);
+    }
+  }
   std::vector<Column> columns;
   columns.reserve(schema_->size());
   for (const int column : key_columns_) columns.push_back(batch.column(column));
   for (const int column : kept_columns_) columns.push_back(batch.column(column));
-  for (const auto& accumulator : accumulators_.list) {
-    int64_t failed_row = 0;
-    const Status status = accumulator->Add(input, &columns.emplace_back(), &failed_row);
-    if (!status.ok()) return KeyError(status, batch, failed_row);
-  }
+  for (Column& result : results) columns.push_back(std::move(result));
   output.Emit(RecordBatch(schema_, batch.rows(), std::move(columns)));
   return {};
 }
 
 Status AggregateOperator::EmitChanged(const RecordBatch& batch, Output& output) {
+  WEIR_RETURN_IF_ERROR(accumulators_.table->Load(&values_));
   const AccumulatorInput input{batch, values_};
   for (const auto& accumulator : accumulators_.list) {
     int64_t failed_row = 0;

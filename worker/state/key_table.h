@@ -45,18 +45,16 @@ class KeyTable {
     uint8_t* Of(uint64_t tag) const { return slots + (tag >> shift) * (2 * kPairStride); }
   };
   Pairs pairs() const { return {slots_.get(), static_cast<uint64_t>(shift_)}; }
-  // Whether the key is in the first or second slot of the pair, 0 or 1; 2 when in neither.
-  static uint64_t FindInPair(const uint8_t* pair, uint64_t tag, uint64_t word) {
-    const uint8_t* next = pair + kPairStride;
-    const uint64_t first = (Word(pair) ^ tag) | (Word(pair + sizeof(uint64_t)) ^ word);
-    const uint64_t second = (Word(next) ^ tag) | (Word(next + sizeof(uint64_t)) ^ word);
-    // Arithmetic, of which no compiler makes a branch.
-    const uint64_t not_first = static_cast<uint64_t>(first != 0);
-    return not_first + (not_first & static_cast<uint64_t>(second != 0));
+  // The slot of the two that the key is in if it is in one of them. Both by arithmetic, of which no
+  // compiler makes a branch; a word of the key is compared, never its hash.
+  static uint8_t* SlotInPair(uint8_t* pair, uint64_t word) {
+    return pair + static_cast<size_t>(Word(pair + sizeof(uint64_t)) != word) * kPairStride;
   }
-  static uint8_t* ValueInPair(uint8_t* pair, uint64_t which) {
-    return pair + which * kPairStride + kHeadBytes;
+  static bool HoldsWord(const uint8_t* slot, uint64_t word) {
+    const uint64_t form = (Word(slot) & TableKey::kFormMask) ^ TableKey::kWord;
+    return (form | (Word(slot + sizeof(uint64_t)) ^ word)) == 0;
   }
+  static uint8_t* ValueIn(uint8_t* slot) { return slot + kHeadBytes; }
   static constexpr size_t kPairStride = 32;
   bool has_pairs() const { return stride_ == kPairStride; }
 

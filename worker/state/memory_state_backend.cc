@@ -100,13 +100,13 @@ void MemoryTable::Insert(int group, const TableKey& key, std::string_view value)
 }
 
 template <typename Tables, typename Visit>
-void MemoryTable::ForEachRow(Tables& tables, const BatchKeys& keys, Visit visit) {
-  const int64_t rows = keys.rows();
-  for (int64_t row = 0; row < std::min(rows, kPrefetchRows); ++row) {
+void MemoryTable::ForEachRow(Tables& tables, const BatchKeys& keys, int64_t begin, int64_t end,
+                             Visit visit) {
+  for (int64_t row = begin; row < std::min(end, begin + kPrefetchRows); ++row) {
     tables[keys.group(row)].Prefetch(keys.key(row));
   }
-  for (int64_t row = 0; row < rows; ++row) {
-    if (const int64_t ahead = row + kPrefetchRows; ahead < rows) {
+  for (int64_t row = begin; row < end; ++row) {
+    if (const int64_t ahead = row + kPrefetchRows; ahead < end) {
       tables[keys.group(ahead)].Prefetch(keys.key(ahead));
     }
     visit(tables[keys.group(row)], row);
@@ -122,22 +122,35 @@ Status MemoryFixedTable::Load(std::vector<uint8_t*>* values) {
   const BatchKeys* keys = batch_->keys(info_.name);
   if (keys == nullptr) return batch_->error();
   values->resize(keys->rows());
-  uint8_t** out = values->data();
-  if (keys->words() != nullptr && groups_.front().has_pairs()) {
-    LoadWords(*keys, out);
+  LoadRowsOf(*keys, 0, keys->rows(), values->data());
+  return {};
+}
+
+Status MemoryFixedTable::LoadRows(int64_t begin, int64_t end, std::vector<uint8_t*>* values) {
+  const BatchKeys* keys = batch_->keys(info_.name);
+  if (keys == nullptr) return batch_->error();
+  WEIR_CHECK(begin >= 0 && begin <= end && end <= keys->rows());
+  values->resize(keys->rows());
+  LoadRowsOf(*keys, begin, end, values->data());
+  return {};
+}
+
+void MemoryFixedTable::LoadRowsOf(const BatchKeys& keys, int64_t begin, int64_t end,
+                                  uint8_t** out) {
+  if (keys.words() != nullptr && groups_.front().has_pairs()) {
+    LoadWords(keys, begin, end, out);
   } else {
-    ForEachRow(groups_, *keys,
-               [&](KeyTable&, int64_t row) { out[row] = FindOrInsert(*keys, row); });
+    ForEachRow(groups_, keys, begin, end,
+               [&](KeyTable&, int64_t row) { out[row] = FindOrInsert(keys, row); });
   }
-  if (moved_groups_.empty()) return {};
+  if (moved_groups_.empty()) return;
   // Rows in front of the one that made its table grow still point to the old slots.
-  for (int64_t row = 0; row < keys->rows(); ++row) {
-    const int group = keys->group(row);
-    if (moved_[group]) out[row] = groups_[group].Find(keys->key(row));
+  for (int64_t row = begin; row < end; ++row) {
+    const int group = keys.group(row);
+    if (moved_[group]) out[row] = groups_[group].Find(keys.key(row));
   }
   for (const int group : moved_groups_) moved_[group] = false;
   moved_groups_.clear();
-  return {};
 }
 
 void MemoryFixedTable::Insert(int group, const TableKey& key, std::string_view value) {
@@ -155,7 +168,6 @@ uint8_t* MemoryFixedTable::FindOrInsert(const BatchKeys& keys, int64_t row) {
   const uint64_t version = table.version();
   value = table.Insert(key);
   if (table.version() != version) {
-    ++growths_;
     pairs_[group] = table.pairs();
     if (!moved_[group]) {
       moved_[group] = true;
@@ -177,30 +189,31 @@ void MemoryFixedTable::FindPairs(const BatchKeys& keys, int64_t begin, int64_t e
   }
 }
 
-// A block of rows is looked up while the memory of the next is on its way.
-void MemoryFixedTable::LoadWords(const BatchKeys& keys, uint8_t** out) {
-  const int64_t rows = keys.rows();
-  const uint64_t* hashes = keys.hashes();
+// A block of rows is looked up while the memory of the next is on its way. Few rows are not in
+// their pair of slots; they come at the end, for each costs a branch that cannot be foretold.
+void MemoryFixedTable::LoadWords(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out) {
   const uint64_t* words = keys.words();
-  int64_t missed[kPrefetchRows];
-  int64_t end = std::min(rows, kPrefetchRows);
-  FindPairs(keys, 0, end, out);
-  for (int64_t row = 0; row < rows;) {
-    const int64_t next_end = std::min(rows, end + kPrefetchRows);
-    FindPairs(keys, end, next_end, out);
-    int64_t misses = 0;
-    for (; row < end; ++row) {
-      const uint64_t tag = (hashes[row] & ~TableKey::kFormMask) | TableKey::kWord;
-      const uint64_t which = KeyTable::FindInPair(out[row], tag, words[row]);
-      out[row] = KeyTable::ValueInPair(out[row], which);
+  missed_.resize(std::max(missed_.size(), static_cast<size_t>(end - begin) + 1));
+  int64_t* const missed = missed_.data();
+  int64_t misses = 0;
+  int64_t found_end = std::min(end, begin + kPrefetchRows);
+  FindPairs(keys, begin, found_end, out);
+  for (int64_t row = begin; row < end;) {
+    const int64_t block_end = found_end;
+    found_end = std::min(end, found_end + kPrefetchRows);
+    FindPairs(keys, block_end, found_end, out);
+    for (; row < block_end; ++row) {
+      uint8_t* const slot = KeyTable::SlotInPair(out[row], words[row]);
       missed[misses] = row;
-      misses += static_cast<int64_t>(which >> 1);
+      misses += static_cast<int64_t>(!KeyTable::HoldsWord(slot, words[row]));
+      out[row] = KeyTable::ValueIn(slot);
     }
-    const uint64_t growths = growths_;
-    for (int64_t i = 0; i < misses; ++i) out[missed[i]] = FindOrInsert(keys, missed[i]);
-    if (growths_ != growths) FindPairs(keys, end, next_end, out);
-    end = next_end;
   }
+  for (int64_t i = 0; i < misses; ++i) {
+    __builtin_prefetch(pairs_[keys.group(missed[i])].Of(keys.hashes()[missed[i]]) +
+                       2 * KeyTable::kPairStride);
+  }
+  for (int64_t i = 0; i < misses; ++i) out[missed[i]] = FindOrInsert(keys, missed[i]);
 }
 
 std::string_view MemoryFixedTable::Value(const uint8_t* slot_value) const {
@@ -231,7 +244,7 @@ const BatchKeys* MemoryBytesTable::KeysWith(int64_t row) const {
   if (looked_up_ != batch_->number()) {
     looked_up_ = batch_->number();
     rows_.resize(keys->rows());
-    ForEachRow(groups_, *keys, [&](const KeyTable& table, int64_t at) {
+    ForEachRow(groups_, *keys, 0, keys->rows(), [&](const KeyTable& table, int64_t at) {
       rows_[at] = {table.Find(keys->key(at)), table.version()};
     });
   }

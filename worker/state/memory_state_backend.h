@@ -64,7 +64,8 @@ class MemoryTable {
   virtual void SetValue(uint8_t* slot_value, std::string_view value) = 0;
   // Calls visit(table, row) for all rows, memory of the rows ahead being on its way.
   template <typename Tables, typename Visit>
-  static void ForEachRow(Tables& tables, const BatchKeys& keys, Visit visit);
+  static void ForEachRow(Tables& tables, const BatchKeys& keys, int64_t begin, int64_t end,
+                         Visit visit);
 
   const StateTableInfo info_;
   std::vector<KeyTable> groups_;
@@ -77,12 +78,14 @@ class MemoryFixedTable final : public MemoryTable, public FixedTable {
 
   int value_width() const override { return static_cast<int>(info_.value_width); }
   Status Load(std::vector<uint8_t*>* values) override;
+  Status LoadRows(int64_t begin, int64_t end, std::vector<uint8_t*>* values) override;
   void Insert(int group, const TableKey& key, std::string_view value) override;
 
  private:
   std::string_view Value(const uint8_t* slot_value) const override;
   void SetValue(uint8_t* slot_value, std::string_view value) override;
-  void LoadWords(const BatchKeys& keys, uint8_t** out);
+  void LoadRowsOf(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out);
+  void LoadWords(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out);
   void FindPairs(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out);
   // The value of the key of a row, made if there is none.
   uint8_t* FindOrInsert(const BatchKeys& keys, int64_t row);
@@ -90,7 +93,7 @@ class MemoryFixedTable final : public MemoryTable, public FixedTable {
   std::vector<KeyTable::Pairs> pairs_;  // per group
   std::vector<char> moved_;             // per group, whether it has grown in this Load
   std::vector<int> moved_groups_;       // those that have
-  uint64_t growths_ = 0;
+  std::vector<int64_t> missed_;         // rows whose key is not in its pair of slots
 };
 
 // Values of up to 8 bytes are in the slot, longer ones on the heap. A cleared key is taken out when

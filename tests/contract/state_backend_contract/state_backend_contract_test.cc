@@ -151,6 +151,41 @@ TEST_P(StateBackendContract, PointersHoldAcrossFurtherLoadsOfTheBatch) {
   EXPECT_TRUE(backend->EndBatch().ok());
 }
 
+TEST_P(StateBackendContract, RowsLoadedInPiecesHoldUntilTheNextPiece) {
+  // Given batches whose keys make tables grow in the middle of a piece; numbers, texts and nulls.
+  std::vector<std::optional<int64_t>> numbers;
+  std::vector<std::optional<std::string>> texts;
+  for (int i = 0; i < 3000; ++i) {
+    const int key = i * i % 1009;
+    numbers.push_back(key == 4 ? std::nullopt : std::optional<int64_t>(key));
+    texts.push_back(key == 4 ? std::nullopt : std::optional<std::string>(std::to_string(key)));
+  }
+  const std::vector<int> columns = {0};
+  for (const RecordBatch& batch : {Integers(numbers), Texts(texts)}) {
+    auto backend = Make({0, 1}, 1);
+    FixedTable* table = Fixed(*backend);
+    std::map<int, int64_t> expected;
+    for (int round = 0; round < 2; ++round) {
+      backend->BeginBatch(batch, columns);
+      std::vector<uint8_t*> values;
+      // When each piece is used up before the next is loaded.
+      for (int64_t begin = 0; begin < 3000; begin += 70) {
+        const int64_t end = std::min<int64_t>(3000, begin + 70);
+        ASSERT_TRUE(table->LoadRows(begin, end, &values).ok());
+        for (int64_t row = begin; row < end; ++row) {
+          ASSERT_EQ(++Count(values[row]), ++expected[static_cast<int>(row * row % 1009)]);
+        }
+      }
+      // Then the batch as a whole shows the same.
+      ASSERT_TRUE(table->Load(&values).ok());
+      for (int64_t row = 0; row < 3000; ++row) {
+        ASSERT_EQ(Count(values[row]), expected[static_cast<int>(row * row % 1009)]);
+      }
+      EXPECT_TRUE(backend->EndBatch().ok());
+    }
+  }
+}
+
 TEST_P(StateBackendContract, NullEmptyAndZeroesAreDifferentKeys) {
   auto backend = Make();
   FixedTable* table = Fixed(*backend);

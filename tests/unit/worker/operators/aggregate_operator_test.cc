@@ -87,6 +87,27 @@ TEST(AggregateOperatorTest, NullsAddNothingAndNoValueYetIsNull) {
   EXPECT_EQ(flights->Shown({Flight(6, "AA", 9, 0, 1.0, "Z")}), "AA 5 3 12 4 -1 9 2.75 Z\n");
 }
 
+TEST(AggregateOperatorTest, ALargeBatchShowsEveryRowAsRowsOnTheirOwnDo) {
+  const std::string config = R"({"keys": ["key"], "emit": "every_row", "aggregates": [
+      {"function": "count", "as": "rows"},
+      {"function": "sum", "column": "value", "as": "sum"},
+      {"function": "max", "column": "text", "as": "text"}]})";
+  const SchemaPtr schema =
+      MakeSchema({{"key", Type::kInt64}, {"value", Type::kInt32}, {"text", Type::kString}});
+  std::mt19937 random(5);
+  Rows rows;
+  for (int i = 0; i < 1100; ++i) {
+    Cell value = random() % 4 == 0 ? Cell(std::nullopt) : Cell(static_cast<int>(random() % 1000));
+    Cell text = random() % 4 == 0 ? Cell(std::nullopt) : Cell(Concat("t", random() % 1000));
+    rows.push_back({static_cast<int>(random() % 300), value, text});
+  }
+  std::string expected;
+  auto alone = Aggregate(config, schema, {"key"});
+  for (const auto& row : rows) expected += alone->Shown({row});
+  auto together = Aggregate(config, schema, {"key"});
+  EXPECT_EQ(together->Shown(rows), expected);
+}
+
 TEST(AggregateOperatorTest, MinAndMaxKeepTheTypeOfTheirColumn) {
   auto flights = Aggregate(R"({"keys": ["carrier"], "aggregates": [
       {"function": "min", "column": "delay", "as": "a"},
