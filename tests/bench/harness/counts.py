@@ -5,10 +5,12 @@ import dataclasses
 import json
 
 from .generated import key_of
-from .jobs import count_job
+from .jobs import count_job, summed
 from .measurement import Measurement, WrongResult, expect
 
 VERIFY_ROWS = 200_000
+SUM_ROWS = (20_000_000, 8_000_000)  # full, quick
+DEFAULT_SPLITS = 128  # of the generator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,13 +50,13 @@ class Count:
         return count_job(rows, self.keys, self.parallelism, self.interval, self.emit,
                          self.distribution, self.splits, options, sink)
 
-    def run(self, bench, rows, sink=None):
+    def run(self, bench, job):
         with bench.cluster(workers=self.workers, slots=self.slots) as cluster:
-            return cluster.run(self.job(rows, sink))
+            return cluster.run(job)
 
     def __call__(self, bench):
         rows = bench.pick(self.rows_full, self.rows_quick)
-        run = self.run(bench, rows)
+        run = self.run(bench, self.job(rows))
         expect(f"rows in of {self.title}", run.records_in, rows)
         if self.emit == "every_row":
             expect(f"rows out of {self.title}", run.records_out, rows)
@@ -82,7 +84,8 @@ def checkpoint_values(checkpoints):
 
 @dataclasses.dataclass(frozen=True)
 class VerifyCount:
-    """Runs a Count with fewer rows into files and compares every row with counts made here."""
+    """Runs a Count with few rows into files and compares every row with counts made here; with more
+    rows, adds its rows up and compares the sums."""
     subject: Count
 
     @property
@@ -90,22 +93,40 @@ class VerifyCount:
         return self.subject.title
 
     def __call__(self, bench):
-        output = bench.folder("verify")
-        sink = {"type": "files.sink", "config": {"path": str(output / "out"), "format": "json"}}
-        self.subject.run(bench, VERIFY_ROWS, sink)
+        output = bench.folder("verify") / "out"
+        self.subject.run(bench, self.subject.job(
+            VERIFY_ROWS, {"type": "files.sink", "config": {"path": str(output), "format": "json"}}))
         counts = collections.defaultdict(list)
-        for path in (output / "out").glob("[!.]*"):
-            with open(path, encoding="utf-8") as file:
-                for line in file:
-                    row = json.loads(line)
-                    counts[row["key"]].append(row["n"])
+        for row in rows_in(output):
+            counts[row["key"]].append(row["n"])
         check_counts(self.subject, VERIFY_ROWS, counts)
+        if self.subject.emit == "every_row":  # else batches decide which counts come out
+            self._check_sums(bench)
+
+    def _check_sums(self, bench):
+        subject, output = self.subject, bench.folder("verify") / "out"
+        rows = bench.pick(*SUM_ROWS)
+        subject.run(bench, summed(subject.job(rows), output))
+        hot = ["--hot-fraction-percent", 90] if subject.distribution == "hot" else []
+        _, due = bench.limit("key_totals", "--rows", rows, "--keys", subject.keys, "--splits",
+                             subject.splits or DEFAULT_SPLITS, *hot)
+        last = max(rows_in(output), key=lambda row: row["sum"])
+        expect(f"sums of the counts of {subject.title}", (last["sum"], last["weighted"]),
+               (due["sum"], due["weighted"]))
+
+
+def rows_in(folder):
+    """Of all JSON lines files that are visible in it."""
+    for path in folder.glob("[!.]*"):
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                yield json.loads(line)
 
 
 def check_counts(subject, rows, counts):
     """WrongResult unless `counts` (key: the counts in its output rows) is what `rows` rows give."""
     totals = collections.Counter(
-        key_of(seq, subject.splits or 128, subject.keys, subject.distribution)
+        key_of(seq, subject.splits or DEFAULT_SPLITS, subject.keys, subject.distribution)
         for seq in range(rows))
     expect(f"keys of {subject.title}", sorted(counts), sorted(totals))
     for key, total in totals.items():
