@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "worker/network/connection.h"
+
 namespace weir {
 
 void Link::TakeFrames(size_t frames_max, size_t bytes_max, std::deque<OutFrame>* frames) {
@@ -16,8 +18,23 @@ void Link::TakeFrames(size_t frames_max, size_t bytes_max, std::deque<OutFrame>*
   }
 }
 
+void Link::Open(std::shared_ptr<FrameWriter> writer) {
+  std::lock_guard lock(mutex_);
+  writer_ = std::move(writer);
+}
+
+void Link::Flush() {
+  std::shared_ptr<FrameWriter> writer;
+  {
+    std::lock_guard lock(mutex_);
+    if (!failure_) writer = writer_;
+  }
+  if (writer == nullptr || !writer->TryWrite(this)) mailbox_->Flush(shared_from_this());
+}
+
 void Link::Close() {
   std::lock_guard lock(mutex_);
+  writer_.reset();
   closed_.store(true, std::memory_order_release);
   ClearLocked();
 }

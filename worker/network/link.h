@@ -19,6 +19,7 @@
 namespace weir {
 
 class Connection;
+class FrameWriter;
 
 struct ChannelIdHash {
   size_t operator()(const ChannelId& id) const {
@@ -50,8 +51,9 @@ struct OutFrame {
 // One direction between two workers in one generation: all channels of that pair. It exists before
 // its connection does and after it broke; the channel ends share it with the network thread.
 // Thread: protected members say; public ones from the network thread.
-// Invariant: flush_scheduled_ is set from the first frame queued until TakeFrames finds no more, so
-// that a link stands at most once in the mailbox and nothing queued is forgotten.
+// Invariant: flush_scheduled_ is set from the first frame queued until TakeFrames finds no more.
+// Who sets it sees to it that somebody takes frames; so one thread at a time is after that, a link
+// stands at most once in the mailbox and nothing queued is forgotten.
 class Link : public FrameHandler, public std::enable_shared_from_this<Link> {
  public:
   Link(GenerationKey generation, WorkerName peer, std::shared_ptr<NetMailbox> mailbox)
@@ -65,6 +67,8 @@ class Link : public FrameHandler, public std::enable_shared_from_this<Link> {
   // Moves frames that are due into `frames`, until there are `frames_max`, `bytes_max` were moved
   // or none is left.
   void TakeFrames(size_t frames_max, size_t bytes_max, std::deque<OutFrame>* frames);
+  // The handshake is done: from now on whoever queues a frame may write it.
+  void Open(std::shared_ptr<FrameWriter> writer);
   // Ends the link: its queues are emptied, its ends do nothing from now on, no waker is called.
   void Close();
   // What an end found that ends the generation, if anything.
@@ -82,7 +86,9 @@ class Link : public FrameHandler, public std::enable_shared_from_this<Link> {
   virtual void ClearLocked() = 0;
   // Notes that there is something to send; true: call Flush after unlocking. REQUIRES: mutex_.
   bool ScheduleLocked() { return !std::exchange(flush_scheduled_, true); }
-  void Flush() { mailbox_->Flush(shared_from_this()); }
+  // Has frames and a failure taken: here and now if the socket has room, else by the network
+  // thread.
+  void Flush();
 
   std::mutex mutex_;
   std::optional<Status> failure_;  // guarded by mutex_
@@ -91,8 +97,9 @@ class Link : public FrameHandler, public std::enable_shared_from_this<Link> {
   const GenerationKey generation_;
   const WorkerName peer_;
   const std::shared_ptr<NetMailbox> mailbox_;
-  bool flush_scheduled_ = false;      // guarded by mutex_
-  std::atomic<bool> closed_ = false;  // set under mutex_
+  bool flush_scheduled_ = false;         // guarded by mutex_
+  std::shared_ptr<FrameWriter> writer_;  // guarded by mutex_; while the connection stands
+  std::atomic<bool> closed_ = false;     // set under mutex_
 };
 
 }  // namespace weir

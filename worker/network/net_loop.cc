@@ -246,18 +246,16 @@ void NetLoop::HandleEvents(Connection* connection, uint32_t events) {
       return;
     }
   }
-  if (events & EPOLLOUT) connection->Unblock();
-  Write(connection);
+  Write(connection, (events & EPOLLOUT) != 0);
 }
 
-void NetLoop::Write(Connection* connection) {
-  StatusOr<bool> more = connection->Write();
+void NetLoop::Write(Connection* connection, bool writable) {
+  StatusOr<bool> more = connection->Write(writable);
   if (!more.ok()) {
     Fail(connection, more.status());
     return;
   }
   if (*more) unfinished_.push_back(connections_.at(connection));
-  Poll(connection, connection->is_write_blocked() ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 void NetLoop::FlushLink(Link* link) {
@@ -296,18 +294,9 @@ void NetLoop::Add(std::shared_ptr<Connection> connection, uint32_t events) {
   event.events = events;
   event.data.ptr = pointer;
   WEIR_CHECK(epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, pointer->fd(), &event) == 0);
-  pointer->polled_events = events;
+  pointer->StartWriter(epoll_.fd(), events);
   handshaking_.push_back(pointer);
   connections_.emplace(pointer, std::move(connection));
-}
-
-void NetLoop::Poll(Connection* connection, uint32_t events) {
-  if (connection->polled_events == events) return;
-  connection->polled_events = events;
-  epoll_event event{};
-  event.events = events;
-  event.data.ptr = connection;
-  WEIR_CHECK(epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, connection->fd(), &event) == 0);
 }
 
 void NetLoop::Close(Connection* connection) {

@@ -71,13 +71,12 @@ class NetLoop : public HandshakeHandler {
   void AnnounceIfConnected(ActiveGeneration* generation);
   void Refuse(Connection* connection, const std::string& reason);
   // Writes, and arranges that the rest is written later.
-  void Write(Connection* connection);
+  void Write(Connection* connection, bool writable = false);
   void FlushLink(Link* link);
   // The connection ended: so does its link's generation.
   void Fail(Connection* connection, const Status& status);
   void FailLink(Link* link, const Status& status);
   void Add(std::shared_ptr<Connection> connection, uint32_t events);
-  void Poll(Connection* connection, uint32_t events);
   void Close(Connection* connection);
   // Acts on deadlines; microseconds to the next one, -1 for none.
   int64_t CheckDeadlines();
