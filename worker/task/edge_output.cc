@@ -71,7 +71,7 @@ Status EdgeOutput::Emit(const RecordBatchPtr& whole) {
   emitted_bytes_ += batch->ByteSize();
   switch (partitioning_) {
     case Partitioning::kHash:
-      if (senders_.size() > 1) return EmitByKey(*batch);
+      if (senders_.size() > 1) return EmitByKey(batch);
       [[fallthrough]];
     case Partitioning::kForward:
       return PushBounded(senders_[0], batch);
@@ -87,7 +87,8 @@ Status EdgeOutput::Emit(const RecordBatchPtr& whole) {
   return {};
 }
 
-Status EdgeOutput::EmitByKey(const RecordBatch& batch) {
+Status EdgeOutput::EmitByKey(const RecordBatchPtr& whole) {
+  const RecordBatch& batch = *whole;
   // Rare: the bound on a single row is looked at before rows are gathered, and then that on what is
   // gathered.
   const bool large = batch.ByteSize() > kRowBytesMax;
@@ -97,6 +98,11 @@ Status EdgeOutput::EmitByKey(const RecordBatch& batch) {
   int64_t row_bytes = batch.ByteSize() / batch.rows() + 1;
   for (size_t i = 0; i < senders_.size(); ++i) {
     std::span<const int32_t> rows = rows_of_->rows(static_cast<int>(i));
+    if (static_cast<int64_t>(rows.size()) == batch.rows() && IsNearlyFull(batch)) {
+      // They have one key, say: the batch goes as it is.
+      FlushChannel(static_cast<int>(i));
+      return PushBounded(senders_[i], whole);
+    }
     while (!rows.empty()) {
       BatchBuilder& builder = *builders_[i];
       int64_t room =
@@ -119,6 +125,10 @@ Status EdgeOutput::EmitByKey(const RecordBatch& batch) {
     }
   }
   return {};
+}
+
+bool EdgeOutput::IsNearlyFull(const RecordBatch& batch) const {
+  return 2 * batch.rows() >= rows_max_ || 2 * batch.ByteSize() >= bytes_max_;
 }
 
 void EdgeOutput::FlushChannel(int channel) {

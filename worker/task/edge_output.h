@@ -48,7 +48,9 @@ class EdgeOutput {
 
  private:
   Status PushBounded(ChannelSender* sender, const RecordBatchPtr& batch);
-  Status EmitByKey(const RecordBatch& batch);
+  Status EmitByKey(const RecordBatchPtr& whole);
+  // Whether a batch is large enough to go on its own.
+  bool IsNearlyFull(const RecordBatch& batch) const;
   void FlushChannel(int channel);
 
   // The columns of `batch` that the edge sends; shares their buffers.

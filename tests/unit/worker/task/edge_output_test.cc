@@ -99,6 +99,31 @@ TEST_F(EdgeOutputTest, SmallBatchesAreGatheredUpToTheRowLimit) {
   EXPECT_EQ(before.size() + rest0.size() + rest1.size(), 1000u);
 }
 
+TEST_F(EdgeOutputTest, ALargeBatchForOneReceiverGoesAsItIsBehindWhatWasHeld) {
+  JobOptions options;
+  options.batch_rows_max = 100;
+  auto output = Make(Partitioning::kHash, 2, options);
+  std::vector<uint64_t> hashes;
+  int key[] = {0};
+  HashKeys(*MakeBatch(schema_, 7, 1), key, &hashes);
+  const int target = SubtaskOf(KeyGroupOf(hashes[0], 128), 128, 2);
+  const auto all_of_key_7 = [&](int count) {
+    return std::make_shared<const RecordBatch>(
+        MakeBatch(schema_, 7, 1)->Select(std::vector<int32_t>(static_cast<size_t>(count), 0)));
+  };
+  const RecordBatchPtr small = all_of_key_7(20);
+  const RecordBatchPtr large = all_of_key_7(50);
+  ASSERT_TRUE(output->Emit(small).ok());
+  ASSERT_TRUE(output->Emit(large).ok());
+  EXPECT_FALSE(output->holds_rows());
+  StreamElement element;
+  ASSERT_TRUE(*channels_[target]->TryPop(&element));
+  EXPECT_EQ(std::get<RecordBatchPtr>(element)->rows(), 20);
+  ASSERT_TRUE(*channels_[target]->TryPop(&element));
+  EXPECT_EQ(std::get<RecordBatchPtr>(element), large);
+  EXPECT_FALSE(*channels_[target]->TryPop(&element));
+}
+
 TEST_F(EdgeOutputTest, RebalanceGoesRoundAndBroadcastGoesEverywhere) {
   auto rebalance = Make(Partitioning::kRebalance, 2);
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(rebalance->Emit(MakeBatch(schema_, i, 1)).ok());
