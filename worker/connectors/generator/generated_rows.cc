@@ -75,20 +75,56 @@ void Draw(const Draws& draws, size_t count, int64_t* seq, uint64_t* key, double*
   DrawColumns(draws, count, seq, key, value);
 }
 
+// The letters a to p for the low four bits of each byte of `bits`, then for the high ones.
+[[gnu::always_inline]] inline void WriteLetters(uint64_t bits, uint64_t* out) {
+  constexpr uint64_t kNibbles = 0x0f0f0f0f0f0f0f0f;
+  constexpr uint64_t kLetters = 0x6161616161616161;
+  out[0] = (bits & kNibbles) + kLetters;
+  out[1] = ((bits >> 4) & kNibbles) + kLetters;
+}
+
+// Words of letters that are made at a time. The last ones may be written past their row, which the
+// next row overwrites, and past the last row.
+constexpr size_t kWordBytes = 16;
+constexpr size_t kWordsAtOnceMax = 8;
+constexpr size_t kBytesPastTexts = kWordBytes * kWordsAtOnceMax;
+
+// The texts of `count` rows, `width` bytes each.
+template <size_t kWordsAtOnce>
+[[gnu::always_inline]] inline void MakeTexts(uint64_t first, size_t count, size_t width,
+                                             uint8_t* out) {
+  for (size_t i = 0; i < count; ++i, out += width) {
+    const uint64_t r = Mix(first + i * kGolden) + 2;
+    for (size_t at = 0; at < width; at += kWordBytes * kWordsAtOnce) {
+      uint64_t letters[2 * kWordsAtOnce];
+      for (size_t word = 0; word < kWordsAtOnce; ++word) {
+        WriteLetters(Mix(r + at / kWordBytes + word), letters + 2 * word);
+      }
+      std::memcpy(out + at, letters, sizeof(letters));
+    }
+  }
+}
+
+#if WEIR_HAS_AVX512_CODE
+WEIR_AVX512 void MakeTextsAvx512(uint64_t first, size_t count, size_t width, uint8_t* out) {
+  MakeTexts<kWordsAtOnceMax>(first, count, width, out);
+}
+#endif
+
+void Texts(uint64_t first, size_t count, size_t width, uint8_t* out) {
+#if WEIR_HAS_AVX512_CODE
+  // Of short texts most of eight words would be made for nothing.
+  if (HasAvx512() && width > kWordBytes) return MakeTextsAvx512(first, count, width, out);
+#endif
+  MakeTexts<1>(first, count, width, out);
+}
+
 // log1p(x) / x and expm1(x) / x, also near 0.
 double Log1pOver(double x) {
   return std::abs(x) > 1e-8 ? std::log1p(x) / x : 1 - x * (0.5 - x * (1.0 / 3 - 0.25 * x));
 }
 double Expm1Over(double x) {
   return std::abs(x) > 1e-8 ? std::expm1(x) / x : 1 + x * 0.5 * (1 + x / 3 * (1 + 0.25 * x));
-}
-
-// The letters a to p for the low four bits of each byte of `bits`, then for the high ones.
-inline void WriteLetters(uint64_t bits, uint8_t* out) {
-  constexpr uint64_t kNibbles = 0x0f0f0f0f0f0f0f0f;
-  constexpr uint64_t kLetters = 0x6161616161616161;
-  const uint64_t words[] = {(bits & kNibbles) + kLetters, ((bits >> 4) & kNibbles) + kLetters};
-  std::memcpy(out, words, sizeof(words));
 }
 
 }  // namespace
@@ -171,16 +207,11 @@ RecordBatch GeneratedRows::Make(int split, int64_t offset, int64_t rows) const {
   columns.emplace_back(Type::kFloat64, rows, nullptr, std::move(values));
   if (config_.payload_bytes > 0) {
     const size_t width = static_cast<size_t>(config_.payload_bytes);
-    // The last word may write past its row, and past the last row.
-    auto data = std::make_shared<Buffer>(count * width + 16);
+    auto data = std::make_shared<Buffer>(count * width + kBytesPastTexts);
     auto offsets = std::make_shared<Buffer>((count + 1) * 4);
     int32_t* ends = reinterpret_cast<int32_t*>(offsets->data());
     for (size_t i = 0; i <= count; ++i) ends[i] = static_cast<int32_t>(i * width);
-    for (size_t i = 0; i < count; ++i) {
-      uint64_t r = Mix(first + i * kGolden);
-      uint8_t* row = data->data() + i * width;
-      for (size_t at = 0; at < width; at += 16) WriteLetters(Mix(r + 2 + at / 16), row + at);
-    }
+    Texts(first, count, width, data->data());
     columns.emplace_back(Type::kString, rows, nullptr, std::move(data), std::move(offsets));
   }
   return RecordBatch(schema_, rows, std::move(columns));

@@ -58,6 +58,34 @@ TEST(GeneratedRows, Vectors) {
   EXPECT_THAT(keys, ElementsAre(32, 0, 0, 0, 0, 89, 0, 0, 0, 0, 49, 4));
 }
 
+// The contract of generated_rows.h once more, letter by letter.
+TEST(GeneratedRows, PayloadsOfEverySizeAreThoseOfTheContract) {
+  const auto mix = [](uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  };
+  for (const int size : {1, 15, 16, 17, 100, 127, 128, 129, 300}) {
+    GeneratorConfig config;
+    config.seed = 5;
+    config.payload_bytes = size;
+    const RecordBatch batch = GeneratedRows(config).Make(0, 3, 10);
+    for (int64_t row = 0; row < 10; ++row) {
+      const uint64_t r = mix(mix(mix(5)) + static_cast<uint64_t>(3 + row) * 0x9e3779b97f4a7c15);
+      std::string expected;
+      for (uint64_t word = 0; static_cast<int>(expected.size()) < size; ++word) {
+        const uint64_t bits = mix(r + 2 + word);
+        for (const int half : {0, 4}) {
+          for (int byte = 0; byte < 8; ++byte) {
+            expected += static_cast<char>('a' + ((bits >> (8 * byte + half)) & 15));
+          }
+        }
+      }
+      EXPECT_EQ(batch.column(3).Text(row), expected.substr(0, static_cast<size_t>(size)));
+    }
+  }
+}
+
 TEST(GeneratedRows, ZipfHasItsFrequencies) {
   struct Case {
     int64_t n;
