@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "common/base/names.h"
+#include "common/record/plain_rows.h"
 #include "common/record/row_writer.h"
+#include "common/record/text_scan.h"
 #include "common/record/text_values.h"
 
 namespace weir {
@@ -270,6 +272,9 @@ class CsvDecoder : public TextDecoder {
         sources_.push_back(source);
       }
     }
+    std::vector<int> columns(field_count_, PlainCsvReader::kNoColumn);
+    for (size_t i = 0; i < sources_.size(); ++i) columns[sources_[i]] = static_cast<int>(i);
+    plain_.emplace(std::move(columns));
     return std::optional<TextProgress>(header->done);
   }
 
@@ -281,10 +286,26 @@ class CsvDecoder : public TextDecoder {
     const char* at = begin;
     const char* measure_at = at;
     const int64_t rows_before = out->rows();
+    const char* last_line_end =
+        static_cast<const char*>(::memrchr(begin, '\n', static_cast<size_t>(end - begin)));
+    Utf8Check utf8(bytes);
     while (at < end && result.rows < limits.rows_max) {
       if (at >= measure_at) {
         if (out->byte_size() >= limits.bytes_max) break;
         measure_at = at + kMeasureEveryBytes;
+      }
+      if (last_line_end != nullptr && at <= last_line_end && plain_tries_.ShouldTry()) {
+        const char* next = plain_->Read(at, out);
+        if (next != nullptr && static_cast<size_t>(next - at) <= kTextRowBytesMax &&
+            utf8.IsValid(at, next)) {
+          plain_tries_.Took();
+          at = next;
+          ++result.done.lines;
+          ++result.rows;
+          continue;
+        }
+        plain_tries_.Declined();
+        out->Truncate(rows_before + result.rows);
       }
       // What is further away must not count, or the rows would depend on how much was read.
       const char* row_stop =
@@ -354,7 +375,7 @@ class CsvDecoder : public TextDecoder {
       }
       const std::string_view text =
           field.doubled_quotes ? Unquote(field.text, &unquoted_) : field.text;
-      if (!AppendValue(text, &column)) {
+      if (!AppendCsvValue(text, &column, &bytes_)) {
         return InvalidArgumentError("column '" + schema_->field(static_cast<int>(i)).name +
                                     "': " + QuoteForMessage(text) + " is no " +
                                     std::string(ToString(column.type())) + ": expected " +
@@ -364,53 +385,12 @@ class CsvDecoder : public TextDecoder {
     return {};
   }
 
-  bool AppendValue(std::string_view text, ColumnBuilder* column) {
-    switch (column->type()) {
-      case Type::kBool: {
-        bool value = false;
-        if (!ParseBool(text, &value)) return false;
-        column->AppendBool(value);
-        return true;
-      }
-      case Type::kInt32: {
-        int32_t value = 0;
-        if (!ParseInt32(text, &value)) return false;
-        column->AppendInt32(value);
-        return true;
-      }
-      case Type::kInt64: {
-        int64_t value = 0;
-        if (!ParseInt64(text, &value)) return false;
-        column->AppendInt64(value);
-        return true;
-      }
-      case Type::kFloat64: {
-        double value = 0;
-        if (!ParseFloat64(text, &value)) return false;
-        column->AppendFloat64(value);
-        return true;
-      }
-      case Type::kString:
-        column->AppendText(text);
-        return true;
-      case Type::kBytes:
-        if (!ParseBase64(text, &bytes_)) return false;
-        column->AppendText(bytes_);
-        return true;
-      case Type::kTimestamp: {
-        int64_t value = 0;
-        if (!ParseTimestamp(text, &value)) return false;
-        column->AppendInt64(value);
-        return true;
-      }
-    }
-    return false;
-  }
-
   const SchemaPtr schema_;
   const CsvOptions options_;
-  std::vector<size_t> sources_;  // per column: its field
-  size_t field_count_ = 0;       // of each row
+  std::vector<size_t> sources_;          // per column: its field
+  size_t field_count_ = 0;               // of each row
+  std::optional<PlainCsvReader> plain_;  // tried first; set once the header was read
+  PlainTries plain_tries_;
   RowScanner scanner_;
   std::string unquoted_;
   std::string bytes_;

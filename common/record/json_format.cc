@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/record/plain_rows.h"
 #include "common/record/row_writer.h"
+#include "common/record/text_scan.h"
 #include "common/record/text_values.h"
 
 namespace weir {
@@ -62,11 +64,8 @@ bool IsJsonNumber(std::string_view text) {
 
 class JsonDecoder : public TextDecoder {
  public:
-  explicit JsonDecoder(SchemaPtr schema) : schema_(std::move(schema)) {
-    for (int i = 0; i < schema_->size(); ++i) names_.emplace_back(schema_->field(i).name, i);
-    std::sort(names_.begin(), names_.end());
-    seen_.resize(names_.size());
-  }
+  explicit JsonDecoder(SchemaPtr schema)
+      : schema_(std::move(schema)), plain_(schema_), seen_(static_cast<size_t>(schema_->size())) {}
 
   StatusOr<std::optional<TextProgress>> Start(std::string_view bytes, bool last) override {
     const std::string_view mark = bytes.substr(0, kByteOrderMark.size());
@@ -84,10 +83,26 @@ class JsonDecoder : public TextDecoder {
     const char* at = begin;
     const char* measure_at = at;
     const int64_t rows_before = out->rows();
+    const char* last_line_end =
+        static_cast<const char*>(::memrchr(begin, '\n', static_cast<size_t>(end - begin)));
+    Utf8Check utf8(bytes);
     while (at < end && result.rows < limits.rows_max) {
       if (at >= measure_at) {
         if (out->byte_size() >= limits.bytes_max) break;
         measure_at = at + kMeasureEveryBytes;
+      }
+      if (last_line_end != nullptr && at <= last_line_end && plain_tries_.ShouldTry()) {
+        const char* next = plain_.Read(at, out);
+        if (next != nullptr && static_cast<size_t>(next - at) <= kTextRowBytesMax &&
+            utf8.IsValid(at, next)) {
+          plain_tries_.Took();
+          at = next;
+          ++result.done.lines;
+          ++result.rows;
+          continue;
+        }
+        plain_tries_.Declined();
+        out->Truncate(rows_before + result.rows);
       }
       const bool more = static_cast<size_t>(end - at) > kTextRowBytesMax;
       const char* look_end = more ? at + kTextRowBytesMax : end;
@@ -122,7 +137,7 @@ class JsonDecoder : public TextDecoder {
 
  private:
   static constexpr size_t kMeasureEveryBytes = 4096;
-  static constexpr int kSkipped = -1;
+  static constexpr int kSkipped = PlainJsonReader::kNoColumn;
   // Fields whose place in the line is remembered.
   static constexpr size_t kPlacesMax = 256;
 
@@ -194,24 +209,17 @@ class JsonDecoder : public TextDecoder {
     if (key[size] == '\\') {
       std::string_view name;
       if (const auto error = field->unescaped_key().get(name)) return NotValid(error);
-      *index = IndexOf(name);
+      *index = plain_.ColumnOf(name);
       return {};
     }
     const std::string_view name(key, size);
-    *index = IndexOf(name);
+    *index = plain_.ColumnOf(name);
     if (place < places_.size()) {
       places_[place] = {std::string(name), *index};
     } else if (place == places_.size() && place < kPlacesMax) {
       places_.push_back({std::string(name), *index});
     }
     return {};
-  }
-
-  int IndexOf(std::string_view name) const {
-    const auto found = std::lower_bound(
-        names_.begin(), names_.end(), name,
-        [](const auto& entry, std::string_view wanted) { return entry.first < wanted; });
-    return found != names_.end() && found->first == name ? found->second : kSkipped;
   }
 
   // Checks a value that no column takes. Fields of objects within are not looked up.
@@ -304,8 +312,14 @@ class JsonDecoder : public TextDecoder {
         return {};
       }
       case Type::kFloat64: {
+        // The parser takes 20 digits for 19, and what they make is cut to 64 bits.
+        constexpr size_t kTokenBytesMax = 18;
+        const std::string_view token = TrimEnd(value->raw_json_token());
         double number = 0;
         if (!value->get_double().get(number)) {
+          if (token.size() > kTokenBytesMax && !ParseFloat64(token, &number)) {
+            return WrongText(index, token, Type::kFloat64);
+          }
           column->AppendFloat64(number);
           return {};
         }
@@ -355,7 +369,8 @@ class JsonDecoder : public TextDecoder {
   };
 
   const SchemaPtr schema_;
-  std::vector<std::pair<std::string, int>> names_;  // sorted
+  PlainJsonReader plain_;  // tried first
+  PlainTries plain_tries_;
   ondemand::parser parser_;
   std::vector<Place> places_;
   std::vector<uint8_t> seen_;  // per column, in the line at hand

@@ -6,6 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstdlib>
+#include <random>
+
 #include "tests/unit/record/text_reader.h"
 
 namespace weir {
@@ -249,6 +253,86 @@ TEST(CsvDecoderTest, RefusesARowThatIsTooLong) {
       EXPECT_EQ(result.error.message(), "a row is longer than 67108864 bytes");
     }
   }
+}
+
+// A row without a line end is never read as a plain one: what is read must not depend on that.
+TEST(CsvDecoderTest, ReadsPlainRowsAsAllOthers) {
+  const std::string seeds[] = {"true,-7,1700000000000,586.07,hülle,AP8=,2013-01-01T10:00:00Z",
+                               "false,007,-9223372036854775808,1.7976931348623157e308,,,",
+                               ",2147483648,123456789012345678901,-0.125,\"x\",AA==,",
+                               "true,2147483647,-0,.5,\"\",,2013-01-01T10:00:00.5+01:00\r",
+                               "true,0,9223372036854775807,7.,NaN,,\r"};
+  const std::string letters = ",,\"\r 0123456789.eE-+truefalsn\t\xc3\xbc";
+  std::mt19937_64 random(7);
+  int rows = 0;
+  for (int round = 0; round < 15000; ++round) {
+    std::string row = seeds[random() % 5];
+    for (uint64_t i = random() % 3; i > 0; --i) {
+      const size_t at = random() % row.size();
+      switch (random() % 3) {
+        case 0:
+          row[at] = letters[random() % letters.size()];
+          break;
+        case 1:
+          row.erase(at, 1 + random() % 3);
+          break;
+        default:
+          row.insert(at, 1, letters[random() % letters.size()]);
+      }
+    }
+    const auto read = [](const std::string& text) {
+      const auto decoder = MakeCsvDecoder(SampleSchema(), {.header = false});
+      return ReadAll(decoder.get(), SampleSchema(), text, text.size() + 1);
+    };
+    const ReadText whole = read(row);
+    ReadText plain = read(row + "\n");
+    ASSERT_EQ(plain.rows, whole.rows) << row;
+    for (std::string& message : plain.bad_rows) {  // one that shows the row shows its end
+      if (const size_t at = message.find("\\x0a'"); at != std::string::npos) message.erase(at, 4);
+    }
+    ASSERT_EQ(plain.bad_rows, whole.bad_rows) << row;
+    rows += static_cast<int>(plain.rows.size());
+  }
+  EXPECT_GT(rows, 4000);
+}
+
+TEST(CsvDecoderTest, ReadsNumbersAsTheLibraryOfCDoes) {
+  const SchemaPtr schema = SchemaOf({{"d", Type::kFloat64}, {"i", Type::kInt64}});
+  std::mt19937_64 random(8);
+  for (int round = 0; round < 15000; ++round) {
+    std::string number = std::to_string(random() >> (random() % 64));
+    if (const size_t digits = random() % 19; digits < number.size()) number.insert(digits, ".");
+    if (random() % 2 == 0) number.insert(0, "-");
+    const std::string integer = std::to_string(static_cast<int64_t>(random()) >> (random() % 64));
+    const std::string text = number + "," + integer + "\n" + std::string(kTextPadding, '7');
+    const auto decoder = MakeCsvDecoder(schema, {.header = false});
+    ASSERT_TRUE(decoder->Start(text, true).ok());
+    BatchBuilder builder(schema);
+    decoder->Decode({text.data(), text.size() - kTextPadding}, true, {}, &builder);
+    const RecordBatch batch = builder.Finish();
+    ASSERT_EQ(batch.rows(), 1) << text;
+    ASSERT_EQ(std::bit_cast<uint64_t>(batch.column(0).Float64(0)),
+              std::bit_cast<uint64_t>(std::strtod(number.c_str(), nullptr)))
+        << text;
+    ASSERT_EQ(std::to_string(batch.column(1).Int64(0)), integer);
+  }
+}
+
+TEST(CsvDecoderTest, RefusesWhatIsNoUtf8AmongManyRows) {
+  const SchemaPtr schema = SchemaOf({{"s", Type::kString}, {"i", Type::kInt64}});
+  std::string text;
+  for (int i = 0; i < 2000; ++i) {
+    text += std::string(i % 700 == 699 ? "\xff"
+                        : i % 50 == 0  ? "ü"
+                                       : "u") +
+            "," + std::to_string(i) + "\n";
+  }
+  const auto decoder = MakeCsvDecoder(schema, {.header = false});
+  const ReadText read = ReadAll(decoder.get(), schema, text, text.size() + 1, 10000);
+  EXPECT_EQ(read.rows.size(), 1998u);
+  ASSERT_EQ(read.bad_rows.size(), 2u);
+  EXPECT_THAT(read.bad_rows[0], HasSubstr("700: the row is not valid UTF-8"));
+  EXPECT_THAT(read.bad_rows[1], HasSubstr("1400: the row is not valid UTF-8"));
 }
 
 TEST(CsvSchemaTest, NamesAllFieldsAsStrings) {

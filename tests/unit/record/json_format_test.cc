@@ -8,6 +8,9 @@
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
+#include <bit>
+#include <cstdlib>
+
 #include "tests/unit/record/text_reader.h"
 
 namespace weir {
@@ -282,13 +285,103 @@ TEST(JsonDecoderTest, AgreesWithAnotherParserOnWhatIsValid) {
     const auto error = parser.parse(line).get(object);
     // Numbers of any size are valid to us.
     if (error == simdjson::NUMBER_ERROR) continue;
-    const auto decoder = MakeJsonDecoder(none);
-    const ReadText read = ReadAll(decoder.get(), none, line, line.size());
-    ASSERT_EQ(read.rows.size(), error ? 0u : 1u) << line;
-    ASSERT_EQ(read.bad_rows.size(), error ? 1u : 0u) << line;
+    for (const std::string& text : {line, line + "\n"}) {  // lines without an end are never plain
+      const auto decoder = MakeJsonDecoder(none);
+      const ReadText read = ReadAll(decoder.get(), none, text, text.size());
+      ASSERT_EQ(read.rows.size(), error ? 0u : 1u) << line;
+      ASSERT_EQ(read.bad_rows.size(), error ? 1u : 0u) << line;
+    }
     valid += error ? 0 : 1;
   }
   EXPECT_GT(valid, 1000);
+}
+
+// A line without an end is never read as a plain one: what is read must not depend on that.
+TEST(JsonDecoderTest, ReadsPlainLinesAsAllOthers) {
+  const std::string seeds[] = {
+      R"({"flag":true,"small":-7,"big":1700000000000,"ratio":586.07,"text":"hülle","x":"y"})",
+      R"({"ratio":1.7976931348623157e308,"big":-9223372036854775808,"small":0,"x":-12.5E+3})",
+      R"({ "time" : "2013-01-01T10:00:00Z" , "bytes" : "AP8=" , "flag" : null , "y" : false })",
+      R"({"ratio":0.1234567890123456789,"big":123456789012345678,"text":"","small":2147483648})",
+      R"({"a rather long name of a field":1,"ratio":9007199254740993,"ratio":1})"};
+  const std::string letters = R"({}[]",:\ 0123456789.eE-+truefalsn)"
+                              "\t\xc3\xbc";
+  std::mt19937_64 random(7);
+  int rows = 0;
+  for (int round = 0; round < 15000; ++round) {
+    const std::string& seed = seeds[random() % 5];
+    std::string line = seed;
+    for (uint64_t i = random() % 3; i > 0; --i) {
+      const size_t at = random() % line.size();
+      switch (random() % 3) {
+        case 0:
+          line[at] = letters[random() % letters.size()];
+          break;
+        case 1:
+          line.erase(at, 1 + random() % 3);
+          break;
+        default:
+          line.insert(at, 1, letters[random() % letters.size()]);
+      }
+    }
+    const auto decoder = MakeJsonDecoder(SampleSchema());
+    const ReadText whole = ReadAll(decoder.get(), SampleSchema(), line, line.size() + 1);
+    ReadAll(decoder.get(), SampleSchema(), seed + "\n", seed.size() + 1);  // it knows the names
+    const ReadText plain = ReadAll(decoder.get(), SampleSchema(), line + "\n", line.size() + 1);
+    ASSERT_EQ(plain.rows, whole.rows) << line;
+    ASSERT_EQ(plain.bad_rows, whole.bad_rows) << line;
+    rows += static_cast<int>(plain.rows.size());
+  }
+  EXPECT_GT(rows, 4000);
+}
+
+// With a line end and without one: plain lines are read by other code.
+TEST(JsonDecoderTest, ReadsNumbersAsTheLibraryOfCDoes) {
+  const SchemaPtr schema = SchemaOf({{"d", Type::kFloat64}, {"i", Type::kInt64}});
+  std::mt19937_64 random(8);
+  for (int round = 0; round < 15000; ++round) {
+    std::string number = std::to_string(random() >> (random() % 64));
+    if (const size_t digits = random() % 19; digits < number.size() && random() % 4 != 0) {
+      number.insert(digits, digits == 0 ? "0." : ".");
+    }
+    if (random() % 2 == 0) number.insert(0, "-");
+    if (random() % 8 == 0) number += "e" + std::to_string(static_cast<int>(random() % 40) - 20);
+    const std::string integer = std::to_string(static_cast<int64_t>(random()) >> (random() % 64));
+    const double wanted = std::strtod(number.c_str(), nullptr);
+    for (const char* end : {"", "\n"}) {
+      const std::string line = "{\"d\":" + number + ",\"i\":" + integer + "}" + end;
+      const std::string padded = line + std::string(kTextPadding, '7');
+      const auto decoder = MakeJsonDecoder(schema);
+      ASSERT_TRUE(decoder->Start(line, true).ok());
+      BatchBuilder builder(schema);
+      decoder->Decode({padded.data(), line.size()}, true, {}, &builder);
+      const RecordBatch batch = builder.Finish();
+      ASSERT_EQ(batch.rows(), 1) << line;
+      ASSERT_EQ(std::bit_cast<uint64_t>(batch.column(0).Float64(0)),
+                std::bit_cast<uint64_t>(wanted))
+          << line;
+      ASSERT_EQ(std::to_string(batch.column(1).Int64(0)), integer);
+    }
+  }
+}
+
+TEST(JsonDecoderTest, RefusesWhatIsNoUtf8AmongManyRows) {
+  const SchemaPtr schema = SchemaOf({{"s", Type::kString}, {"i", Type::kInt64}});
+  std::string text;
+  for (int i = 0; i < 2000; ++i) {
+    const bool bad = i % 700 == 699;
+    text += std::string("{\"s\":\"") +
+            (bad           ? "\xff"
+             : i % 50 == 0 ? "ü"
+                           : "u") +
+            "\",\"i\":" + std::to_string(i) + "}\n";
+  }
+  const auto decoder = MakeJsonDecoder(schema);
+  const ReadText read = ReadAll(decoder.get(), schema, text, text.size() + 1, 10000);
+  EXPECT_EQ(read.rows.size(), 1998u);
+  ASSERT_EQ(read.bad_rows.size(), 2u);
+  EXPECT_THAT(read.bad_rows[0], HasSubstr("700: the line is not valid JSON"));
+  EXPECT_THAT(read.bad_rows[1], HasSubstr("1400: the line is not valid JSON"));
 }
 
 TEST(JsonDecoderTest, SurvivesNoise) {
