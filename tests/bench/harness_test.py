@@ -7,14 +7,16 @@ import io
 import json
 import pathlib
 import sys
+import tempfile
 import types
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from harness import (  # noqa: E402
-    counts, generated, main, registry, row, rows_checkpoint, rows_tcp, runner, table)
-from harness.measurement import BenchError, Measurement, WrongResult  # noqa: E402
+    counts, generated, main, registry, row, rows_checkpoint, rows_latency, rows_tcp, runner, table)
+from harness.measurement import (  # noqa: E402
+    BenchError, Measurement, WrongResult, of_values, quantile)
 
 
 def measurement(cpu_rate, rate=0, **values):
@@ -114,6 +116,24 @@ class Ratios(unittest.TestCase):
         outcome = row.outcome_of(both, [(measurement(99), measurement(100))])
         self.assertIs(outcome.met, False)
         self.assertEqual(outcome.note, "1 runs")
+
+
+class Quantiles(unittest.TestCase):
+    def test_the_least_value_that_covers_the_share(self):
+        self.assertEqual(of_values([3, 1, 2, 4], 0.5), 2)
+        self.assertEqual(of_values([3, 1, 2, 4], 0.51), 3)
+        self.assertEqual(of_values(range(1, 101), 0.99), 99)
+        self.assertEqual(quantile({10: 98, 20: 1, 30: 1}, 0.99), 20)
+        self.assertEqual(quantile([(5, 0.25), (1, 0.75)], 1), 5)
+
+    def test_lines_of_a_file_are_as_old_as_they_say(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "part")
+            path.write_text("".join(
+                f'{{"key":{i},"due":"2020-01-01T00:00:{i:02}Z","n":1}}\n' for i in range(60)))
+            visible = 1577836800 + 70  # 2020-01-01T00:01:10Z
+            found = rows_latency.latencies_ms(path, visible, 1577836800 + 10)
+        self.assertEqual({ms for ms, _ in found}, {1000 * (70 - i) for i in range(10, 60)})
 
 
 class Rounds(unittest.TestCase):

@@ -5,7 +5,7 @@
 //
 //   many_workers COORDINATOR WORKERS
 //
-// Prints "registered" when all are, and ends when its standard input does.
+// Prints "registered" when all are, and ends when it is killed.
 #include <unistd.h>
 
 #include <cstdio>
@@ -143,8 +143,7 @@ class QuietWorker : public WorkerHandler {
     HostedShare* share = Find(request.job, request.generation);
     if (share == nullptr) return done(StaleError("not here"));
     done(Status());
-    const std::string directory =
-        CheckpointDirectoryName(request.checkpoint, request.generation);
+    const std::string directory = CheckpointDirectoryName(request.checkpoint, request.generation);
     for (const TaskAssignment& task : share->tasks) {
       TaskAck ack;
       ack.checkpoint = request.checkpoint;
@@ -216,11 +215,12 @@ class QuietWorker : public WorkerHandler {
       }
       request.hosted.push_back(std::move(hosted));
     }
-    gateway_.Heartbeat(coordinator_, std::move(request), [this](StatusOr<HeartbeatResponse> answer) {
-      if (!answer.ok()) Die(answer.status().message());
-      if (!answer->known) Die(Concat(info_.name, " is not known any more"));
-      loop_.After(heartbeat_us_, [this] { Beat(); });
-    });
+    gateway_.Heartbeat(coordinator_, std::move(request),
+                       [this](StatusOr<HeartbeatResponse> answer) {
+                         if (!answer.ok()) Die(answer.status().message());
+                         if (!answer->known) Die(Concat(info_.name, " is not known any more"));
+                         loop_.After(heartbeat_us_, [this] { Beat(); });
+                       });
   }
 
   const std::string coordinator_;
@@ -234,7 +234,7 @@ class QuietWorker : public WorkerHandler {
   std::map<JobId, HostedShare> jobs_;
 };
 
-int Run(const std::string& coordinator, int count) {
+[[noreturn]] void Run(const std::string& coordinator, int count) {
   EventLoop loop("workers");
   Random random = Random::FromSystem();
   std::vector<std::unique_ptr<QuietWorker>> workers;
@@ -252,11 +252,7 @@ int Run(const std::string& coordinator, int count) {
     }
   });
   loop.Start();
-  char byte = 0;
-  while (read(STDIN_FILENO, &byte, 1) > 0) {
-  }
-  // All at once: nobody waits for an orderly end of any of them.
-  std::_Exit(0);
+  while (true) pause();
 }
 
 }  // namespace
@@ -268,5 +264,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: many_workers COORDINATOR WORKERS\n");
     return 2;
   }
-  return weir::Run(argv[1], count);
+  weir::Run(argv[1], count);
 }

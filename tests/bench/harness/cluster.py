@@ -213,8 +213,9 @@ class Cluster:
         return path
 
     def run(self, job, *arguments, seconds=JOB_SECONDS_MAX):
-        """Runs a job to its end; JobRun. `job` as `weir run` reads it."""
-        path = self.write_job(job)
+        """Runs a job to its end; JobRun. `job` as `weir run` reads it, or the path of a library."""
+        path = self.write_job(job) if isinstance(job, dict) else job
+        name = job["name"] if isinstance(job, dict) else job.name
         answer, log = self.folder / "client.json", self.folder / "client.log"
         cpu_before = sum(daemon.cpu_seconds() for daemon in self.daemons())
         with open(answer, "wb") as output, open(log, "wb") as errors:
@@ -226,19 +227,19 @@ class Cluster:
         try:
             client_cpu_seconds = wait_for_exit(client, seconds)
         except subprocess.TimeoutExpired:
-            raise self.failed(f"the job {job['name']} did not end within {seconds} s") from None
+            raise self.failed(f"the job {name} did not end within {seconds} s") from None
         finally:
             if client.returncode is None:
                 client.kill()
                 client.wait()
         if client.returncode != 0:
-            raise self.failed(f"weir run {job['name']}: exit code {client.returncode}\n"
+            raise self.failed(f"weir run {name}: exit code {client.returncode}\n"
                               + log.read_text(errors="replace") + answer.read_text())
         cpu = sum(daemon.cpu_seconds() for daemon in self.daemons()) - cpu_before
         rss = sum(worker.rss_peak_mb() for worker in self.workers)
         status = json.loads(answer.read_text())  # the status at the end
-        expect(f"state of {job['name']}", status["state"], "FINISHED")
-        expect(f"restarts of {job['name']}", status["restarts"], 0)
+        expect(f"state of {name}", status["state"], "FINISHED")
+        expect(f"restarts of {name}", status["restarts"], 0)
         return JobRun(seconds=seconds_of(status["end_time"]) - start,
                       cpu_seconds=cpu + client_cpu_seconds, rss_mb=rss, status=status,
                       checkpoints=self.weir("checkpoints", status["id"], "--subtasks"))

@@ -38,3 +38,19 @@ class Measurement:
 def expect(what, got, wanted):
     if got != wanted:
         raise WrongResult(f"{what}: {got!r}, expected {wanted!r}")
+
+
+def quantile(weighted, share):
+    """The least value that at least `share` of the weight does not exceed; `weighted`: pairs (value,
+    weight) in any order, or a dict of them."""
+    pairs = sorted(weighted.items() if isinstance(weighted, dict) else weighted)
+    left = share * sum(weight for _, weight in pairs)
+    for value, weight in pairs:
+        left -= weight
+        if left <= 1e-9:
+            return value
+    return pairs[-1][0]
+
+
+def of_values(values, share):
+    return quantile([(value, 1) for value in values], share)
