@@ -104,7 +104,7 @@ def bytes_note(measurements):
     return f"{measurements[0].values['bytes_per_row']:g} bytes a row on loopback", True
 
 
-SIZE = (60_000_000, 20_000_000)
+SIZE = (100_000_000, 40_000_000)
 ROWS = [Row(name="tcp-rows", group="tcp", work="strings of 100 bytes", measure=Exchange(*SIZE),
             limit=TcpRows(*SIZE), limit_name="tcp_rows", goal=0.6,
             verify=(VerifyLimit("tcp_rows"), VerifyExchange(Exchange(*SIZE))), also=bytes_note)]
