@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -18,19 +17,10 @@ constexpr size_t kSparseCapacityMax = 512;
 size_t FullAt(size_t capacity) {
   return capacity <= kSparseCapacityMax ? capacity / 2 : capacity / 4 * 3;
 }
-constexpr size_t kAlignment = 64;
 constexpr size_t kChunkMin = 256;
 constexpr size_t kChunkMax = 64 << 10;
 // Erased keys are worth a compaction when they hold more than the live ones and this.
 constexpr size_t kDeadBytesMin = 4 << 10;
-
-uint8_t* ZeroedSlots(size_t bytes) {
-  bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  void* memory = std::aligned_alloc(kAlignment, bytes);
-  WEIR_CHECK_MESSAGE(memory != nullptr, "out of memory");
-  std::memset(memory, 0, bytes);
-  return static_cast<uint8_t*>(memory);
-}
 
 // Whether a comes before b in the order of snapshots.
 bool Before(const TableKey& a, const TableKey& b) {
@@ -45,8 +35,6 @@ bool Before(const TableKey& a, const TableKey& b) {
 }
 
 }  // namespace
-
-void KeyTable::Free::operator()(uint8_t* memory) const { std::free(memory); }
 
 uint64_t KeyTable::Arena::Add(const TableKey& key) {
   const size_t size = sizeof(uint32_t) + key.LongBytes().size();
@@ -88,7 +76,7 @@ void KeyTable::Grow(std::vector<Slots>* replaced) {
   const size_t old_capacity = capacity_;
   capacity_ = std::max(kCapacityMin, old_capacity * 2);
   shift_ = 65 - std::countr_zero(capacity_);
-  slots_ = Slots(ZeroedSlots(capacity_ * stride_));
+  slots_ = memory_->Take(capacity_ * stride_);
   end_ = slots_.get() + capacity_ * stride_;
   ++version_;
   for (size_t i = 0; i < old_capacity; ++i) {

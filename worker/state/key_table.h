@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "worker/state/batch_keys.h"
+#include "worker/state/slot_memory.h"
 
 namespace weir {
 
@@ -24,13 +25,11 @@ namespace weir {
 // Thread: confined to its owner.
 class KeyTable {
  public:
-  struct Free {
-    void operator()(uint8_t* memory) const;
-  };
-  using Slots = std::unique_ptr<uint8_t[], Free>;
+  using Slots = SlotMemory::Piece;
 
-  // REQUIRES: value_width is a multiple of 8.
-  explicit KeyTable(size_t value_width) : stride_(StrideOf(value_width)) {}
+  // `memory` must outlive the table. REQUIRES: value_width is a multiple of 8.
+  KeyTable(size_t value_width, SlotMemory* memory)
+      : stride_(StrideOf(value_width)), memory_(memory) {}
 
   // Brings the slot where the search for `key` begins into the cache.
   void Prefetch(const TableKey& key) const {
@@ -125,6 +124,7 @@ class KeyTable {
   void CompactKeys();
 
   size_t stride_;
+  SlotMemory* memory_;
   Slots slots_;             // capacity_ slots; an empty one has tag 0
   uint8_t* end_ = nullptr;  // behind them
   size_t capacity_ = 0;     // 0 or a power of two

@@ -44,7 +44,8 @@ class BatchInProcess {
 // One named table of either kind: a KeyTable per key group.
 class MemoryTable {
  public:
-  MemoryTable(StateTableInfo info, size_t slot_width, int groups, BatchInProcess* batch);
+  MemoryTable(StateTableInfo info, size_t slot_width, int groups, SlotMemory* memory,
+              BatchInProcess* batch);
   virtual ~MemoryTable() = default;
   MemoryTable(const MemoryTable&) = delete;
   MemoryTable& operator=(const MemoryTable&) = delete;
@@ -74,7 +75,7 @@ class MemoryTable {
 
 class MemoryFixedTable final : public MemoryTable, public FixedTable {
  public:
-  MemoryFixedTable(StateTableInfo info, int groups, BatchInProcess* batch);
+  MemoryFixedTable(StateTableInfo info, int groups, SlotMemory* memory, BatchInProcess* batch);
 
   int value_width() const override { return static_cast<int>(info_.value_width); }
   Status Load(std::vector<uint8_t*>* values) override;
@@ -100,7 +101,7 @@ class MemoryFixedTable final : public MemoryTable, public FixedTable {
 // the batch ends.
 class MemoryBytesTable final : public MemoryTable, public KeyedBytes {
  public:
-  MemoryBytesTable(StateTableInfo info, int groups, BatchInProcess* batch);
+  MemoryBytesTable(StateTableInfo info, int groups, SlotMemory* memory, BatchInProcess* batch);
   ~MemoryBytesTable() override;
 
   bool Get(int64_t row, std::string_view* value) const override;
@@ -153,6 +154,7 @@ class MemoryStateBackend final : public StateBackend {
   const KeyGroupRange range_;
   const int max_parallelism_;
   BatchInProcess batch_;
+  SlotMemory memory_;
   std::map<std::string, std::unique_ptr<MemoryTable>> tables_;
   std::vector<bool> restored_;
 };

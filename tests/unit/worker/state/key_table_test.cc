@@ -26,7 +26,8 @@ TableKey Word(uint64_t home, uint64_t word) {
 uint64_t& At(uint8_t* value) { return *reinterpret_cast<uint64_t*>(value); }
 
 TEST(KeyTableTest, AnEmptyTableHoldsNothingAndNoMemory) {
-  KeyTable table(8);
+  SlotMemory memory;
+  KeyTable table(8, &memory);
   EXPECT_EQ(table.Find(Word(1, 1)), nullptr);
   table.Prefetch(Word(1, 1));
   EXPECT_EQ(table.size(), 0);
@@ -38,7 +39,8 @@ TEST(KeyTableTest, AnEmptyTableHoldsNothingAndNoMemory) {
 TEST(KeyTableTest, RunsThatWrapAroundBehaveAsAMap) {
   // Keys live at few homes, most of them at the very end of the slots.
   std::mt19937_64 random(11);
-  KeyTable table(16);
+  SlotMemory memory;
+  KeyTable table(16, &memory);
   std::map<uint64_t, uint64_t> expected;
   for (int i = 0; i < 200000; ++i) {
     const uint64_t word = random() % 300;
@@ -93,7 +95,8 @@ TEST(KeyTableTest, KeysOfOneHashAreToldApartByTheirBytes) {
       std::string(100000, 'k'),
       std::string(100000, 'k') + "l",
   };
-  KeyTable table(8);
+  SlotMemory memory;
+  KeyTable table(8, &memory);
   for (int round = 0; round < 2; ++round) {
     for (size_t i = 0; i < keys.size(); ++i) {
       const uint32_t size = static_cast<uint32_t>(keys[i].size());
@@ -124,7 +127,8 @@ TEST(KeyTableTest, KeysOfOneHashAreToldApartByTheirBytes) {
 }
 
 TEST(KeyTableTest, ReplacedSlotsStayReadableForWhoKeepsThem) {
-  KeyTable table(8);
+  SlotMemory memory;
+  KeyTable table(8, &memory);
   std::vector<KeyTable::Slots> replaced;
   uint8_t* first = table.Insert(Word(3, 3), &replaced);
   At(first) = 42;
@@ -137,7 +141,8 @@ TEST(KeyTableTest, ReplacedSlotsStayReadableForWhoKeepsThem) {
 }
 
 TEST(KeyTableTest, MemoryOfErasedLongKeysIsReused) {
-  KeyTable table(8);
+  SlotMemory memory;
+  KeyTable table(8, &memory);
   int64_t peak = 0;
   for (int i = 0; i < 10000; ++i) {
     const std::string key = std::string(96, 'k') + std::to_string(10000 + i);
