@@ -487,36 +487,43 @@ std::unique_ptr<TextDecoder> MakeJsonDecoder(SchemaPtr schema) {
 void AppendJsonRows(const RecordBatch& batch, std::string* out) {
   // Of each value of fixed width or null, its quotes included.
   constexpr size_t kValueBytesMax = kTimestampTextBytesMax + 2;
+  constexpr size_t kPrefixBlock = 16;
   static_assert(kFloat64TextBytesMax <= kTimestampTextBytesMax);
   static_assert(kIntegerTextBytesMax <= kTimestampTextBytesMax);
-  const int columns = batch.columns();
-  std::vector<std::string> prefixes;  // what stands in front of each value
+  const size_t columns = static_cast<size_t>(batch.columns());
+  std::vector<std::string> prefixes;  // what stands in front of each value, and a block of zeros
   std::vector<int> texts;
+  const size_t rows = static_cast<size_t>(batch.rows());
   size_t fixed_bytes = 3;  // braces and line end
-  for (int i = 0; i < columns; ++i) {
-    const std::string& name = batch.schema()->field(i).name;
+  size_t bytes_hint = static_cast<size_t>(batch.ByteSize());
+  for (size_t i = 0; i < columns; ++i) {
+    const std::string& name = batch.schema()->field(static_cast<int>(i)).name;
     std::string prefix(1 + JsonTextBytesMax(name.size()) + 1, '\0');
     char* at = prefix.data();
     *at++ = i == 0 ? '{' : ',';
     at = WriteJsonText(name, at);
     *at++ = ':';
     prefix.resize(static_cast<size_t>(at - prefix.data()));
-    fixed_bytes += prefix.size() + kValueBytesMax + JsonTextBytesMax(0);
+    fixed_bytes += prefix.size() + kPrefixBlock + kValueBytesMax + JsonTextBytesMax(0);
+    bytes_hint += rows * prefix.size();
+    prefix.append(kPrefixBlock, '\0');
     prefixes.push_back(std::move(prefix));
-    if (IsVariableWidth(batch.column(i).type())) texts.push_back(i);
+    const Type type = batch.column(static_cast<int>(i)).type();
+    if (IsVariableWidth(type)) texts.push_back(static_cast<int>(i));
   }
-  const size_t rows = static_cast<size_t>(batch.rows());
-  size_t bytes_hint = static_cast<size_t>(batch.ByteSize()) + fixed_bytes;
-  for (const std::string& prefix : prefixes) bytes_hint += rows * prefix.size();
-  RowWriter writer(out, bytes_hint);
+  RowWriter writer(out, bytes_hint + fixed_bytes);
   for (int64_t row = 0; row < batch.rows(); ++row) {
     size_t bytes = fixed_bytes;
     for (const int i : texts) bytes += JsonTextBytesMax(batch.column(i).Text(row).size());
     char* at = writer.Reserve(bytes);
     if (columns == 0) *at++ = '{';
-    for (int i = 0; i < columns; ++i) {
-      at = Write(prefixes[static_cast<size_t>(i)], at);
-      at = WriteJsonValue(batch.column(i), row, at);
+    for (size_t i = 0; i < columns; ++i) {
+      const std::string& prefix = prefixes[i];
+      const size_t prefix_bytes = prefix.size() - kPrefixBlock;
+      // A block of fixed size takes no call; its rest is written over.
+      std::memcpy(at, prefix.data(), kPrefixBlock);
+      if (prefix_bytes > kPrefixBlock) std::memcpy(at, prefix.data(), prefix_bytes);
+      at = WriteJsonValue(batch.column(static_cast<int>(i)), row, at + prefix_bytes);
     }
     *at++ = '}';
     *at++ = '\n';

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -190,6 +191,74 @@ char* WriteDigits(int64_t value, int digits, char* out) {
   return out + digits;
 }
 
+constexpr uint64_t kHundredMillion = 100'000'000;
+
+// The 8 decimal digits of `value`, the first one in the lowest byte. REQUIRES: less than 10^8.
+// All of them are had at once: halves, then pairs, then digits side by side in one word.
+uint64_t EightDigits(uint64_t value) {
+  const uint64_t front = value / 10'000;
+  const uint64_t halves = front | ((value - front * 10'000) << 32);
+  const uint64_t hundreds = ((halves * 10'486) >> 20) & 0x0000007f0000007f;
+  const uint64_t pairs = hundreds | ((halves - hundreds * 100) << 16);
+  const uint64_t tens = ((pairs * 103) >> 10) & 0x000f000f000f000f;
+  return tens | ((pairs - tens * 10) << 8);
+}
+
+constexpr uint64_t kZeroDigits = 0x3030303030303030;
+
+void StoreDigits(uint64_t digits, char* out) {
+  digits |= kZeroDigits;
+  std::memcpy(out, &digits, sizeof(digits));
+}
+
+// Writes up to 8 bytes, those behind the end are of no use. REQUIRES: less than 10^8.
+char* WriteShortNumber(uint64_t value, char* out) {
+  const uint64_t digits = EightDigits(value);
+  const int zeros = std::min(std::countr_zero(digits) >> 3, 7);  // in front
+  StoreDigits(digits >> (8 * zeros), out);
+  return out + (8 - zeros);
+}
+
+// The decimal digits of `value`: 8 bytes at least are written, and not more than 20 in all.
+char* WriteNumber(uint64_t value, char* out) {
+  if (value < kHundredMillion) return WriteShortNumber(value, out);
+  const uint64_t front = value / kHundredMillion;
+  out = WriteNumber(front, out);
+  StoreDigits(EightDigits(value - front * kHundredMillion), out);
+  return out + 8;
+}
+
+// Writes a number that is a decimal of few digits, such as 7, 7.5 or 0.25, as std::to_chars would;
+// nullptr: it is none with that many behind the point. A decimal of up to 15 digits that a double
+// was rounded from is the shortest text of it: no two of them are rounded to the same one.
+template <int kPlaces>
+char* WriteShortDecimal(double value, char* out) {
+  constexpr uint64_t kScale = [] {
+    uint64_t scale = 1;
+    for (int i = 0; i < kPlaces; ++i) scale *= 10;
+    return scale;
+  }();
+  constexpr double kMantissaMax = 1e15;
+  constexpr double kFixedMin = 0.001;      // below it the form with an exponent may be shorter
+  constexpr uint64_t kRoundMin = 100'000;  // as for whole multiples of it
+  const double size = std::fabs(value);
+  const double scaled = size * static_cast<double>(kScale);
+  if (!(scaled < kMantissaMax)) return nullptr;
+  const int64_t mantissa = static_cast<int64_t>(scaled + 0.5);
+  if (static_cast<double>(mantissa) / static_cast<double>(kScale) != size) return nullptr;
+  const uint64_t whole = static_cast<uint64_t>(mantissa) / kScale;
+  const uint64_t fraction = static_cast<uint64_t>(mantissa) - whole * kScale;
+  if (fraction == 0 ? whole % kRoundMin == 0 && whole != 0 : size < kFixedMin) return nullptr;
+  *out = '-';
+  out += std::signbit(value) ? 1 : 0;
+  out = WriteNumber(whole, out);
+  if (fraction == 0) return out;
+  *out++ = '.';
+  const uint64_t digits = EightDigits(fraction * (kHundredMillion / kScale));
+  StoreDigits(digits, out);
+  return out + (8 - (std::countl_zero(digits) >> 3));
+}
+
 char* Write(std::string_view text, char* out) {
   std::memcpy(out, text.data(), text.size());
   return out + text.size();
@@ -291,10 +360,15 @@ bool ParseBase64(std::string_view text, std::string* value) {
 }
 
 char* WriteInteger(int64_t value, char* out) {
-  return std::to_chars(out, out + kIntegerTextBytesMax, value).ptr;
+  *out = '-';
+  out += value < 0 ? 1 : 0;
+  const uint64_t number = static_cast<uint64_t>(value);
+  return WriteNumber(value < 0 ? 0 - number : number, out);
 }
 
 char* WriteFloat64(double value, char* out) {
+  if (char* end = WriteShortDecimal<3>(value, out); end != nullptr) return end;
+  if (char* end = WriteShortDecimal<7>(value, out); end != nullptr) return end;
   if (std::isnan(value)) return Write(kNan, out);
   if (std::isinf(value)) return Write(value > 0 ? kInfinity : kMinusInfinity, out);
   return std::to_chars(out, out + kFloat64TextBytesMax, value).ptr;

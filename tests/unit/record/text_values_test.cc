@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -111,7 +112,33 @@ TEST(TextValuesTest, WritesFloatsThatReadBackTheSame) {
   }
 }
 
+// The library's text is the shortest one, decimals of few digits are written by code of our own.
+TEST(TextValuesTest, WritesDecimalsAsTheLibraryDoes) {
+  std::mt19937_64 random(2);
+  const auto check = [](double value) {
+    char wanted[64];
+    const char* end = std::to_chars(wanted, wanted + sizeof(wanted), value).ptr;
+    ASSERT_EQ(Written(WriteFloat64, value), std::string(wanted, static_cast<size_t>(end - wanted)));
+  };
+  for (int i = 0; i < 100000; ++i) {
+    double power = 1;
+    for (uint64_t k = random() % 12; k > 0; --k) power *= 10;
+    const double number = static_cast<double>(random() >> (random() % 64));
+    const double decimal = (random() % 2 == 0 ? -number : number) / power;
+    for (const double value : {decimal, std::nextafter(decimal, 0.0), number * power,
+                               static_cast<double>(i) / 1000, static_cast<double>(i) / power}) {
+      check(value);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST(TextValuesTest, WritesIntegers) {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 100000; ++i) {
+    const int64_t value = static_cast<int64_t>(random()) >> (random() % 64);
+    ASSERT_EQ(Written(WriteInteger, value), std::to_string(value));
+  }
   EXPECT_EQ(Written(WriteInteger, int64_t{0}), "0");
   EXPECT_EQ(Written(WriteInteger, std::numeric_limits<int64_t>::min()), "-9223372036854775808");
   EXPECT_EQ(Written(WriteInteger, std::numeric_limits<int64_t>::max()), "9223372036854775807");
