@@ -384,4 +384,39 @@ StatusOr<Schema> AggregateSchema(const AggregateConfig& config, const Schema& in
   return schema;
 }
 
+AggregatePartials AggregatePartialsOf(const AggregateConfig& config, const Schema& input) {
+  AggregatePartials partials;
+  std::vector<Field> fields;
+  for (const std::string& key : config.keys) fields.push_back(input.field(input.IndexOf(key)));
+  const int rows_column = static_cast<int>(fields.size());
+  fields.push_back({"rows", Type::kInt64});
+  for (const Aggregate& aggregate : config.aggregates) {
+    if (aggregate.column.empty()) {
+      partials.columns.push_back(rows_column);
+      continue;
+    }
+    partials.columns.push_back(static_cast<int>(fields.size()));
+    const Type type = input.field(input.IndexOf(aggregate.column)).type;
+    const std::string name = Concat(ToString(aggregate.function), " for ", aggregate.as);
+    switch (aggregate.function) {
+      case AggregateFunction::kCount:
+        fields.push_back({name, Type::kInt64});
+        break;
+      case AggregateFunction::kSum:
+        fields.push_back({name, Type::kInt64});
+        break;
+      case AggregateFunction::kAvg:
+        fields.push_back({name, Type::kInt64});
+        fields.push_back({Concat("values of ", name), Type::kInt64});
+        break;
+      case AggregateFunction::kMin:
+      case AggregateFunction::kMax:
+        fields.push_back({name, type});
+        break;
+    }
+  }
+  partials.schema = Schema(std::move(fields), rows_column);
+  return partials;
+}
+
 }  // namespace weir

@@ -103,4 +103,18 @@ StatusOr<AggregateConfig> ParseAggregateConfig(const Config& config);
 // INT32 and INT64, FLOAT64 of FLOAT64; avg: FLOAT64; min, max: the column's type.
 StatusOr<Schema> AggregateSchema(const AggregateConfig& config, const Schema& input);
 
+// What a partial row of an aggregate holds, which stands for several rows of one key: the keys, the
+// number of rows, then for each aggregate
+//   count of rows    nothing more
+//   count            INT64
+//   sum              INT64; null: no value
+//   avg              the sum, as above, and INT64 the number of values
+//   min, max         the column's type; null: no value
+struct AggregatePartials {
+  Schema schema;
+  std::vector<int> columns;  // by aggregate: its first one; of a count of rows: rows_column()
+};
+// REQUIRES: AggregateSchema has accepted the config for `input`; no sum or avg is of FLOAT64.
+AggregatePartials AggregatePartialsOf(const AggregateConfig& config, const Schema& input);
+
 }  // namespace weir

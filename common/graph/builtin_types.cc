@@ -224,6 +224,19 @@ TypeDescriptor AggregateType() {
     }
     return names;
   };
+  d.partials = [](const Config& config, const Schema& input) -> std::optional<Schema> {
+    StatusOr<AggregateConfig> parsed = ParseAggregateConfig(config);
+    if (!parsed.ok() || parsed->emit != AggregateEmit::kChanged) return std::nullopt;
+    for (const Aggregate& aggregate : parsed->aggregates) {
+      // How a FLOAT64 sum is rounded depends on the order of additions, which is that of the rows.
+      const bool adds = aggregate.function == AggregateFunction::kSum ||
+                        aggregate.function == AggregateFunction::kAvg;
+      if (adds && input.field(input.IndexOf(aggregate.column)).type == Type::kFloat64) {
+        return std::nullopt;
+      }
+    }
+    return AggregatePartialsOf(*parsed, input).schema;
+  };
   return d;
 }
 

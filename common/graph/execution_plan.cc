@@ -61,6 +61,17 @@ void FillSchema(const JobVertex& sender, const JobVertex& receiver,
   }
 }
 
+// Of the partial rows that the receiver takes from the edge; nullptr: none.
+SchemaPtr PartialSchema(const ExecutionPlan::Edge& edge, const JobVertex& receiver) {
+  const auto type = BuiltinTypes().find(receiver.type);
+  if (edge.partitioning != Partitioning::kHash || type == BuiltinTypes().end() ||
+      !type->second.partials) {
+    return nullptr;
+  }
+  std::optional<Schema> schema = type->second.partials(receiver.config, *edge.schema);
+  return schema.has_value() ? std::make_shared<const Schema>(*std::move(schema)) : nullptr;
+}
+
 }  // namespace
 
 int ParallelismOf(const JobVertex& vertex, const JobOptions& options) {
@@ -142,6 +153,7 @@ ExecutionPlan MakeExecutionPlan(const JobGraph& graph, const JobOptions& options
     edge.input = graph.edges[e].input;
     edge.partitioning = partitioning[e];
     FillSchema(graph.vertices[from[e]], graph.vertices[to[e]], graph.edges[e].columns, &edge);
+    edge.partial_schema = PartialSchema(edge, graph.vertices[to[e]]);
     const int index = static_cast<int>(plan.edges.size());
     plan.tasks[edge.from_task].outputs.push_back(index);
     plan.tasks[edge.to_task].inputs.push_back(index);
@@ -173,6 +185,10 @@ std::string DescribePlan(const JobGraph& graph, const ExecutionPlan& plan) {
       }
       for (size_t i = 0; i < edge.columns.size(); ++i) {
         text += Concat(i == 0 ? "  sends " : ", ", last.output_schema->field(edge.columns[i]).name);
+      }
+      if (edge.partial_schema != nullptr) {
+        text +=
+            edge.columns.empty() ? "  sends rows or partial aggregates" : " or partial aggregates";
       }
       text += task.inputs.size() > 1 ? Concat("  (input ", edge.input, ")\n") : std::string("\n");
     }

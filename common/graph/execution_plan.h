@@ -30,6 +30,10 @@ struct ExecutionPlan {
     std::vector<int> columns;
     SchemaPtr schema;              // of what is sent
     std::vector<int> key_columns;  // HASH: column indices in `schema`
+    // HASH into a vertex that takes partial rows: their schema. The sender may put rows of a key
+    // together, and send these instead. They have the input number behind `input`, and their key
+    // columns come first. nullptr: there are none.
+    SchemaPtr partial_schema;
   };
   std::vector<TaskVertex> tasks;  // in topological order
   std::vector<Edge> edges;

@@ -50,6 +50,10 @@ struct TypeDescriptor {
   // The columns of its one input that the vertex reads: the edge into it sends no others. Absent:
   // all of them. REQUIRES: `check` has accepted the config for `input`.
   std::function<std::vector<std::string>(const Config& config, const Schema& input)> reads;
+  // The schema of the partial rows that the vertex takes beside rows of its one input: the key
+  // columns, in their order, come first, and there is a rows_column. No value, or absent: it takes
+  // none. REQUIRES: `check` has accepted the config for `input`.
+  std::function<std::optional<Schema>(const Config& config, const Schema& input)> partials;
 };
 
 // Built-in types: files.source, generator, files.sink, blackhole, filter, project, aggregate,

@@ -15,7 +15,7 @@ namespace weir {
 
 // The number changes whenever a class or function that job libraries use changes its layout or
 // meaning.
-#define WEIR_ABI_VERSION WEIR_VERSION " abi 2"
+#define WEIR_ABI_VERSION WEIR_VERSION " abi 3"
 
 // The arguments of a job, written as `--input X`, `--input=X` or `input=X`. Each is asked for by
 // name; asking for one that is missing gives an empty value, and the job is refused afterwards with

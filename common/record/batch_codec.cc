@@ -6,7 +6,7 @@
 #include "common/record/record_batch.h"
 
 // The bytes of a batch, all integers little endian (a wire contract):
-//   uint32 rows
+//   uint32 rows; the highest bit says that they are partial rows
 //   uint8 has_nulls (0 or 1) per column of the schema, in order
 //   per column, in order:
 //     if has_nulls: (rows + 7) / 8 bytes, bit i (LSB first) set: row i is not null; bits behind the
@@ -23,6 +23,7 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr size_t kPartAlignment = 8;
 constexpr char kPadding[kPartAlignment] = {};
+constexpr uint32_t kPartialRows = uint32_t{1} << 31;
 // Parts up to this long are copied: another piece costs a system call about as much.
 constexpr size_t kCopyBytesMax = 1024;
 
@@ -181,7 +182,8 @@ void PieceWriter::Column(const weir::Column& column, int64_t rows) {
 
 EncodedBatch::EncodedBatch(RecordBatchPtr batch) : batch_(std::move(batch)) {
   const int64_t rows = batch_->rows();
-  const uint32_t row_count = static_cast<uint32_t>(rows);
+  const uint32_t row_count =
+      static_cast<uint32_t>(rows) | (batch_->schema()->rows_column() >= 0 ? kPartialRows : 0);
   PieceWriter writer(&copied_);
   writer.Copy(&row_count, sizeof(row_count));
   for (int i = 0; i < batch_->columns(); ++i) {
@@ -205,16 +207,20 @@ void EncodedBatch::Slice(size_t offset, size_t size, std::vector<std::string_vie
   }
 }
 
-StatusOr<RecordBatch> DecodeBatch(const SchemaPtr& schema, const BufferPtr& bytes) {
+StatusOr<RecordBatch> DecodeBatch(const SchemaPtr& row_schema, const BufferPtr& bytes,
+                                  const SchemaPtr& partial_schema) {
   Reader reader(bytes);
   uint32_t rows = 0;
   if (!reader.Read(&rows)) {
     return DataLossError("cannot decode a batch: " + std::to_string(bytes->size()) +
                          " bytes are no row count");
   }
-  if (rows > uint32_t{std::numeric_limits<int32_t>::max()}) {
-    return DataLossError("cannot decode a batch: " + std::to_string(rows) + " rows are too many");
+  const bool partial = (rows & kPartialRows) != 0;
+  if (partial && partial_schema == nullptr) {
+    return DataLossError("cannot decode a batch: partial rows where there are none");
   }
+  const SchemaPtr& schema = partial ? partial_schema : row_schema;
+  rows &= ~kPartialRows;
   std::vector<uint8_t> has_nulls(static_cast<size_t>(schema->size()));
   for (int i = 0; i < schema->size(); ++i) {
     if (!reader.Read(&has_nulls[static_cast<size_t>(i)])) {

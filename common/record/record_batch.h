@@ -139,8 +139,10 @@ class EncodedBatch {
 };
 
 // The batch that `bytes` encode; its columns are parts of them, nothing is copied. Refuses anything
-// that is not exactly one encoded batch of `schema` (kDataLoss), whatever the bytes: every length,
-// offset and UTF-8-independent invariant is checked before use.
-StatusOr<RecordBatch> DecodeBatch(const SchemaPtr& schema, const BufferPtr& bytes);
+// that is not exactly one encoded batch of `row_schema`, or of partial rows where `partial_schema`
+// is given (kDataLoss), whatever the bytes: every length, offset and UTF-8-independent invariant is
+// checked before use.
+StatusOr<RecordBatch> DecodeBatch(const SchemaPtr& row_schema, const BufferPtr& bytes,
+                                  const SchemaPtr& partial_schema = nullptr);
 
 }  // namespace weir

@@ -40,7 +40,8 @@ class Schema {
  public:
   Schema() = default;
   // REQUIRES: names are unique (checked with Make for names that come from users).
-  explicit Schema(std::vector<Field> fields) : fields_(std::move(fields)) {}
+  explicit Schema(std::vector<Field> fields, int rows_column = -1)
+      : fields_(std::move(fields)), rows_column_(rows_column) {}
   // User error for an empty or doubled name.
   static StatusOr<Schema> Make(std::vector<Field> fields);
 
@@ -51,12 +52,16 @@ class Schema {
   int IndexOf(std::string_view name) const;
   // As IndexOf; a missing column is a user error that names the nearest one and lists all.
   StatusOr<int> Require(std::string_view name) const;
+  // Of partial rows, each of which stands for several: the INT64 column, never null, that says for
+  // how many. -1: rows are rows.
+  int rows_column() const { return rows_column_; }
   // "(row_id INT64, carrier STRING)".
   std::string ToString() const;
   bool operator==(const Schema&) const = default;
 
  private:
   std::vector<Field> fields_;
+  int rows_column_ = -1;
 };
 
 using SchemaPtr = std::shared_ptr<const Schema>;

@@ -171,12 +171,12 @@ def same_order_per_key(width):
     return compare
 
 
-def changed_per_key(width, dropped):
-    """Of each key some of its states, ascending, the last one among them. `dropped`: the column of
-    the expected rows that such rows do not have."""
+def changed_per_key(width, kept):
+    """Of each key some of its states, ascending, the last one among them. `kept`: the columns of
+    the expected rows that such rows have."""
     def compare(rows, expected):
         have = by_key(rows, width)
-        due = by_key([row[:dropped] + row[dropped + 1:] for row in expected], width)
+        due = by_key([tuple(row[i] for i in kept) for row in expected], width)
         if set(have) != set(due):
             raise AssertionError(f"keys that differ: {sorted(set(have) ^ set(due))[:5]}")
         for key, states in due.items():
@@ -202,6 +202,22 @@ def running(columns, update):
                 state = update(state, row)
                 if row[columns:] != state:
                     raise AssertionError(f"key {key}: {row} where ... {state} is due")
+    return compare
+
+
+def last_of_key(aggregates):
+    """The key, a count of its rows, and what `aggregates` make of them: in the end that of all
+    expected rows of the key; the counts of a key ascend."""
+    def compare(rows, expected):
+        have = by_key(rows, 1)
+        last = sorted(states[-1] for states in have.values())
+        due = sorted((*key, len(of_key), *aggregates(of_key))
+                     for key, of_key in by_key(expected, 1).items())
+        differences(last, due)
+        for key, states in have.items():
+            counts = [row[1] for row in states]
+            if counts != sorted(set(counts)):
+                raise AssertionError(f"key {key}: its rows are counted as {counts}")
     return compare
 
 
@@ -344,20 +360,26 @@ def filter_project():
         FLIGHT_ROWS, rows_out=count_lines(EXPECTED / "filter_project.jsonl"))
 
 
-def aggregate_flights(name, emit):
-    """A carrier is in one file only, so the order of the rows of a key is that of the file."""
+def aggregate_flights(name, emit, sums_of_floats=True):
+    """A carrier is in one file only, so the order of the rows of a key is that of the file. Without
+    sums of FLOAT64, senders may aggregate, too."""
+    aggregates = [entry for entry in AGGREGATES
+                  if sums_of_floats or entry[2] not in ("ratio_sum", "ratio_avg")]
     ratio = {"name": "ratio", "expression": "cast(air_time as FLOAT64) / 7"}
     changed = emit == "changed"
+    schema = {name: type for name, type in AGGREGATE_SCHEMA.items()
+              if name in ("carrier", "origin") or name == "row_id" and not changed
+              or name in [entry[2] for entry in aggregates]}
+    kept = [list(AGGREGATE_SCHEMA).index(column) for column in schema]
     return Pipeline(
         name,
         [files("flights", "flights-*.csv", FLIGHT_COLUMNS),
          {"uid": "ratios", "type": "project", "config": {"columns": [
              "row_id", "carrier", "origin", "dep_delay", "tailnum", "time_hour", ratio]}},
-         aggregate("per-key", ["carrier", "origin"], AGGREGATES, emit=emit,
+         aggregate("per-key", ["carrier", "origin"], aggregates, emit=emit,
                    **({} if changed else {"keep": ["row_id"]}))],
         [{"from": "flights", "to": "ratios"}, hashed("ratios", "per-key", "carrier", "origin")],
-        {name: type for name, type in AGGREGATE_SCHEMA.items() if name != "row_id" or not changed},
-        changed_per_key(2, 2) if changed else same_order_per_key(2), FLIGHT_ROWS,
+        schema, changed_per_key(2, kept) if changed else same_order_per_key(2), FLIGHT_ROWS,
         rows_out=None if changed else FLIGHT_ROWS, expected="aggregate",
         expected_schema=AGGREGATE_SCHEMA)
 
@@ -425,9 +447,31 @@ def generator_counted(distribution, **config):
         expected_schema={"key": "INT64", "seq": "INT64", "value": "FLOAT64"})
 
 
+def hot_changed():
+    """Most rows have one key: their senders aggregate them."""
+    return Pipeline(
+        "hot_changed",
+        [{"uid": "rows", "type": "generator", "config": {
+            "rows": GENERATED_ROWS, "keys": 20, "distribution": "hot", "seed": 7,
+            "hot_fraction": 0.6}},
+         aggregate("per-key", ["key"],
+                   [("count", None, "n"), ("sum", "seq", "sum"), ("avg", "seq", "avg"),
+                    ("min", "value", "min"), ("max", "value", "max")], emit="changed")],
+        [hashed("rows", "per-key", "key")],
+        {"key": "INT64", "n": "INT64", "sum": "INT64", "avg": "FLOAT64", "min": "FLOAT64",
+         "max": "FLOAT64"},
+        last_of_key(lambda rows: (
+            sum(row[1] for row in rows), repr(sum(row[1] for row in rows) / len(rows)),
+            *(repr(best(float(row[2]) for row in rows)) for best in (min, max)))),
+        GENERATED_ROWS, expected="generator_hot",
+        expected_schema={"key": "INT64", "seq": "INT64", "value": "FLOAT64"})
+
+
 PIPELINES = [
     filter_project(), aggregate_flights("aggregate_every_row", "every_row"),
-    aggregate_flights("aggregate_changed", "changed"), union_rebalance(), diamond(),
+    aggregate_flights("aggregate_changed", "changed"),
+    aggregate_flights("aggregate_partial", "changed", sums_of_floats=False), hot_changed(),
+    union_rebalance(), diamond(),
     awkward_to_json(), awkward_to_csv(), generator(), generator_counted("uniform", seed=7),
     generator_counted("zipf", seed=-5, zipf_exponent=1.2),
     generator_counted("hot", seed=7, hot_fraction=0.6)]

@@ -25,6 +25,7 @@ class DataPlane {
     WorkerName from;
     SchemaPtr schema;
     int64_t window_bytes = 0;
+    SchemaPtr partial_schema = nullptr;  // of partial rows that may come, too
   };
   struct Send {
     ChannelId channel;

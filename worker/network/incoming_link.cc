@@ -33,7 +33,8 @@ class IncomingLink::Receiver : public ChannelReceiver {
       return true;
     }
     const EncodedElement& encoded = std::get<EncodedElement>(popped);
-    StatusOr<RecordBatch> batch = DecodeBatch(channel_->schema, encoded.bytes);
+    StatusOr<RecordBatch> batch =
+        DecodeBatch(channel_->schema, encoded.bytes, channel_->partial_schema);
     if (!batch.ok()) {
       return batch.status().WithContext(
           Concat("channel ", ToString(channel_->id), " from ", link_->peer()));
@@ -63,9 +64,11 @@ class IncomingLink::Receiver : public ChannelReceiver {
 };
 
 std::unique_ptr<ChannelReceiver> IncomingLink::MakeReceiver(const ChannelId& id, SchemaPtr schema,
+                                                            SchemaPtr partial_schema,
                                                             int64_t window_bytes) {
-  auto [it, inserted] =
-      channels_.emplace(id, std::make_unique<Channel>(id, std::move(schema), window_bytes));
+  auto [it, inserted] = channels_.emplace(
+      id,
+      std::make_unique<Channel>(id, std::move(schema), std::move(partial_schema), window_bytes));
   WEIR_CHECK(inserted);
   return std::make_unique<Receiver>(std::static_pointer_cast<IncomingLink>(shared_from_this()),
                                     it->second.get());

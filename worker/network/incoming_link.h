@@ -22,8 +22,9 @@ class IncomingLink : public Link {
  public:
   using Link::Link;
 
+  // `partial_schema`: nullptr where no partial rows may come.
   std::unique_ptr<ChannelReceiver> MakeReceiver(const ChannelId& id, SchemaPtr schema,
-                                                int64_t window_bytes);
+                                                SchemaPtr partial_schema, int64_t window_bytes);
 
   // Where the peer dialled from, once it did.
   void set_peer_address(std::string address) { peer_address_ = std::move(address); }
@@ -43,10 +44,15 @@ class IncomingLink : public Link {
   using InElement = std::variant<EncodedElement, Barrier, EndOfInput>;
 
   struct Channel {
-    Channel(const ChannelId& channel_id, SchemaPtr channel_schema, int64_t window_bytes)
-        : id(channel_id), schema(std::move(channel_schema)), credit(window_bytes) {}
+    Channel(const ChannelId& channel_id, SchemaPtr row_schema, SchemaPtr partials,
+            int64_t window_bytes)
+        : id(channel_id),
+          schema(std::move(row_schema)),
+          partial_schema(std::move(partials)),
+          credit(window_bytes) {}
     const ChannelId id;
     const SchemaPtr schema;
+    const SchemaPtr partial_schema;
     // Network thread.
     ElementAssembler assembler;
     bool ended = false;  // no data may follow

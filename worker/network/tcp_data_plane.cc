@@ -51,8 +51,8 @@ DataPlane::Channels TcpDataPlane::StartGeneration(const Generation& generation,
       links.incoming.push_back(std::make_shared<IncomingLink>(key, receive.from, mailbox_));
       link = links.incoming.back().get();
     }
-    channels.receivers.push_back(
-        link->MakeReceiver(receive.channel, receive.schema, receive.window_bytes));
+    channels.receivers.push_back(link->MakeReceiver(receive.channel, receive.schema,
+                                                    receive.partial_schema, receive.window_bytes));
   }
   std::map<WorkerName, OutgoingLink*> to;
   for (const Send& send : generation.sends) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "common/base/check.h"
 #include "common/base/concat.h"
 #include "common/record/batch_builder.h"
+#include "worker/operators/value_order.h"
 
 namespace weir {
 namespace {
@@ -59,6 +59,25 @@ struct Count {
   bool Has(const uint8_t*) const { return true; }
   Result Get(const uint8_t* key) const { return Load<int64_t>(key + offset); }
   std::string Sum(const uint8_t* key, Input) const { return Concat(Get(key), " + 1"); }
+};
+
+// A count of values that were counted elsewhere.
+struct CountSum {
+  using Input = int64_t;
+  using Result = int64_t;
+  int offset;
+
+  bool Add(uint8_t* key, int64_t value) const {
+    int64_t count;
+    if (__builtin_add_overflow(Load<int64_t>(key + offset), value, &count)) return false;
+    Store(key + offset, count);
+    return true;
+  }
+  bool Has(const uint8_t*) const { return true; }
+  Result Get(const uint8_t* key) const { return Load<int64_t>(key + offset); }
+  std::string Sum(const uint8_t* key, int64_t value) const {
+    return Concat(Get(key), " + ", value);
+  }
 };
 
 template <typename T>
@@ -119,12 +138,20 @@ struct Average {
   }
 };
 
-// A total order: NaN is above all numbers, as in PostgreSQL; 0.0 and -0.0 are equal.
-template <typename T>
-bool Less(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) return a < b || (std::isnan(b) && !std::isnan(a));
-  return a < b;
-}
+// The total of an average of integers: a sum that was made elsewhere.
+struct AverageTotal {
+  using Input = int64_t;
+  using Result = double;
+  using Total = Int128;
+  int offset;
+
+  bool Add(uint8_t* key, int64_t value) const {
+    Store(key + offset, Load<Total>(key + offset) + value);
+    return true;
+  }
+  bool Has(const uint8_t*) const { return true; }
+  Result Get(const uint8_t* key) const { return static_cast<double>(Load<Total>(key + offset)); }
+};
 
 template <typename T, bool kMax>
 struct Extreme {
@@ -322,9 +349,12 @@ class ValueLayout {
   explicit ValueLayout(int flags) : size_((flags + 63) / 64 * 8) {}
 
   int Take(int bytes) { return std::exchange(size_, size_ + bytes); }
+  // The flag that TakeFlag gives out next.
+  Flag NextFlag() const { return {next_flag_ / 8, static_cast<uint8_t>(1 << (next_flag_ % 8))}; }
   Flag TakeFlag() {
-    const int bit = next_flag_++;
-    return {bit / 8, static_cast<uint8_t>(1 << (bit % 8))};
+    const Flag flag = NextFlag();
+    ++next_flag_;
+    return flag;
   }
   int size() const { return size_; }
 
@@ -378,6 +408,33 @@ std::unique_ptr<Accumulator> MakeExtreme(int column, Type type, const std::strin
   });
 }
 
+// What takes partial rows into the value that `MakeFixed` lays out at `offset` with `flag`.
+void AddMergers(AggregateFunction function, int column, Type type, const std::string& name,
+                int offset, Flag flag, std::vector<std::unique_ptr<Accumulator>>* mergers) {
+  switch (function) {
+    case AggregateFunction::kCount:
+      mergers->push_back(Fixed(CountSum{offset}, column, Type::kInt64, name));
+      return;
+    case AggregateFunction::kSum:
+      mergers->push_back(Fixed(IntegerSum<int64_t>{offset, flag}, column, Type::kInt64, name));
+      return;
+    case AggregateFunction::kAvg: {
+      const int count_offset = offset + static_cast<int>(sizeof(AverageTotal::Total));
+      mergers->push_back(Fixed(AverageTotal{offset}, column, Type::kFloat64, name));
+      mergers->push_back(Fixed(CountSum{count_offset}, column + 1, Type::kInt64, name));
+      return;
+    }
+    case AggregateFunction::kMin:
+    case AggregateFunction::kMax:
+      mergers->push_back(WithNumber(type, [&]<typename T>(T) {
+        return function == AggregateFunction::kMax
+                   ? Fixed(Extreme<T, true>{offset, flag}, column, type, name)
+                   : Fixed(Extreme<T, false>{offset, flag}, column, type, name);
+      }));
+      return;
+  }
+}
+
 std::unique_ptr<Accumulator> MakeFixed(AggregateFunction function, int column, Type type,
                                        const std::string& name, ValueLayout* layout) {
   switch (function) {
@@ -407,7 +464,9 @@ std::unique_ptr<Accumulator> MakeFixed(AggregateFunction function, int column, T
 }  // namespace
 
 StatusOr<Accumulators> MakeAccumulators(const std::vector<Aggregate>& aggregates,
-                                        const Schema& input, StateBackend& state) {
+                                        const Schema& input,
+                                        const std::vector<int>& partial_columns,
+                                        StateBackend& state) {
   std::vector<int> columns;
   std::vector<Type> types;
   std::string description;
@@ -439,7 +498,15 @@ StatusOr<Accumulators> MakeAccumulators(const std::vector<Aggregate>& aggregates
     if (IsVariableWidth(types[i]) && (max || aggregate.function == AggregateFunction::kMin)) {
       WEIR_ASSIGN_OR_RETURN(KeyedBytes * table, state.BytesTable(name));
       made.list.push_back(std::make_unique<TextExtreme>(max, columns[i], types[i], table));
+      if (!partial_columns.empty()) {
+        made.mergers.push_back(
+            std::make_unique<TextExtreme>(max, partial_columns[i], types[i], table));
+      }
     } else {
+      if (!partial_columns.empty()) {
+        AddMergers(aggregate.function, partial_columns[i], types[i], name, layout.size(),
+                   layout.NextFlag(), &made.mergers);
+      }
       made.list.push_back(MakeFixed(aggregate.function, columns[i], types[i], name, &layout));
     }
   }

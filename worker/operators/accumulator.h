@@ -52,11 +52,17 @@ class Accumulator {
 //     min, max of STRING        nothing; in the bytes table "min(column)", "max(column)"
 struct Accumulators {
   std::vector<std::unique_ptr<Accumulator>> list;
+  // Take in partial rows: only Add without results.
+  std::vector<std::unique_ptr<Accumulator>> mergers;
   FixedTable* table = nullptr;
 };
 
-// REQUIRES: AggregateSchema has accepted the config for `input`.
+// `partial_columns`: where partial rows have what each aggregate takes from them
+// (AggregatePartials); empty: there are none. REQUIRES: AggregateSchema has accepted the config for
+// `input`.
 StatusOr<Accumulators> MakeAccumulators(const std::vector<Aggregate>& aggregates,
-                                        const Schema& input, StateBackend& state);
+                                        const Schema& input,
+                                        const std::vector<int>& partial_columns,
+                                        StateBackend& state);
 
 }  // namespace weir

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <utility>
 
 #include "common/base/concat.h"
@@ -14,6 +15,7 @@ namespace {
 constexpr size_t kShownKeyBytesMax = 64;
 // Values of so many keys are still in the nearest cache when the last one was found.
 constexpr int64_t kNearRows = 512;
+constexpr int kPartialsInput = 1;
 
 // A value as messages show it.
 std::string Shown(const Column& column, int64_t row) {
@@ -71,14 +73,30 @@ Status AggregateOperator::Open(OperatorContext& context) {
     return FailedPreconditionError(
         Concat("aggregate '", uid_, "' has other keys than the HASH columns of the edge into it"));
   }
-  WEIR_ASSIGN_OR_RETURN(accumulators_, MakeAccumulators(config_.aggregates, input, keyed->state()));
+  std::vector<int> partial_columns;
+  if (context.inputs() > kPartialsInput) {
+    AggregatePartials partials = AggregatePartialsOf(config_, input);
+    partial_key_columns_ = context.key_columns(kPartialsInput);
+    if (config_.emit != AggregateEmit::kChanged ||
+        partials.schema != *context.input_schema(kPartialsInput) ||
+        partial_key_columns_.size() != key_columns_.size()) {
+      return InternalError(Concat("aggregate '", uid_, "' takes other partial rows"));
+    }
+    // In the order of the config.
+    std::iota(partial_key_columns_.begin(), partial_key_columns_.end(), 0);
+    partial_columns = std::move(partials.columns);
+  }
+  WEIR_ASSIGN_OR_RETURN(
+      accumulators_, MakeAccumulators(config_.aggregates, input, partial_columns, keyed->state()));
   return {};
 }
 
-Status AggregateOperator::ProcessBatch(int, const RecordBatch& batch, Output& output) {
+Status AggregateOperator::ProcessBatch(int input, const RecordBatch& batch, Output& output) {
   if (batch.rows() == 0) return {};
-  return config_.emit == AggregateEmit::kEveryRow ? EmitEveryRow(batch, output)
-                                                  : EmitChanged(batch, output);
+  if (config_.emit == AggregateEmit::kEveryRow) return EmitEveryRow(batch, output);
+  return input == kPartialsInput
+             ? EmitChanged(batch, partial_key_columns_, accumulators_.mergers, output)
+             : EmitChanged(batch, key_columns_, accumulators_.list, output);
 }
 
 Status AggregateOperator::EmitEveryRow(const RecordBatch& batch, Output& output) {
@@ -90,7 +108,7 @@ Status AggregateOperator::EmitEveryRow(const RecordBatch& batch, Output& output)
     for (size_t i = 0; i < results.size(); ++i) {
       int64_t failed_row = 0;
       const Status status = accumulators_.list[i]->Add(input, &results[i], &failed_row);
-      if (!status.ok()) return KeyError(status, batch, failed_row);
+      if (!status.ok()) return KeyError(status, batch, key_columns_, failed_row);
     }
   }
   std::vector<Column> columns;
@@ -102,18 +120,20 @@ Status AggregateOperator::EmitEveryRow(const RecordBatch& batch, Output& output)
   return {};
 }
 
-Status AggregateOperator::EmitChanged(const RecordBatch& batch, Output& output) {
+Status AggregateOperator::EmitChanged(const RecordBatch& batch, const std::vector<int>& key_columns,
+                                      const std::vector<std::unique_ptr<Accumulator>>& accumulators,
+                                      Output& output) {
   WEIR_RETURN_IF_ERROR(accumulators_.table->Load(&values_));
   const AccumulatorInput input{batch, values_};
-  for (const auto& accumulator : accumulators_.list) {
+  for (const auto& accumulator : accumulators) {
     int64_t failed_row = 0;
     const Status status = accumulator->Add(input, nullptr, &failed_row);
-    if (!status.ok()) return KeyError(status, batch, failed_row);
+    if (!status.ok()) return KeyError(status, batch, key_columns, failed_row);
   }
   FindFirstRows();
   std::vector<Field> key_fields;
   std::vector<Column> columns;
-  for (const int column : key_columns_) {
+  for (const int column : key_columns) {
     key_fields.push_back(batch.schema()->field(column));
     columns.push_back(batch.column(column));
   }
@@ -149,11 +169,11 @@ void AggregateOperator::FindFirstRows() {
 }
 
 Status AggregateOperator::KeyError(const Status& error, const RecordBatch& batch,
-                                   int64_t row) const {
+                                   const std::vector<int>& key_columns, int64_t row) const {
   std::string key;
-  for (size_t i = 0; i < key_columns_.size(); ++i) {
+  for (size_t i = 0; i < key_columns.size(); ++i) {
     if (i > 0) key += ", ";
-    key += Concat(config_.keys[i], " = ", Shown(batch.column(key_columns_[i]), row));
+    key += Concat(config_.keys[i], " = ", Shown(batch.column(key_columns[i]), row));
   }
   return error.WithContext(Concat("aggregate '", uid_, "', key ", key));
 }

@@ -20,6 +20,9 @@ namespace weir {
 // unusable then, as after every error of an operator. avg of integers is that of their exact sum.
 // For min and max NaN is above all numbers, and texts are compared byte by byte.
 //
+// With `changed`, a second input number may bring partial rows (AggregatePartials), which a sender
+// made of several rows of a key: an overflow is found then by what the rows sum up to.
+//
 // Works by columns: all keys of a batch are found first, then each aggregate goes over the rows.
 // Thread: the task's.
 class AggregateOperator final : public Operator {
@@ -31,16 +34,20 @@ class AggregateOperator final : public Operator {
 
  private:
   Status EmitEveryRow(const RecordBatch& batch, Output& output);
-  Status EmitChanged(const RecordBatch& batch, Output& output);
+  // `accumulators` take in the batch, the keys of which are its `key_columns`.
+  Status EmitChanged(const RecordBatch& batch, const std::vector<int>& key_columns,
+                     const std::vector<std::unique_ptr<Accumulator>>& accumulators, Output& output);
   // The first row of each key of the batch, ascending.
   void FindFirstRows();
-  Status KeyError(const Status& error, const RecordBatch& batch, int64_t row) const;
+  Status KeyError(const Status& error, const RecordBatch& batch,
+                  const std::vector<int>& key_columns, int64_t row) const;
 
   std::string uid_;
   SchemaPtr schema_;
   AggregateConfig config_;
   std::vector<int> key_columns_;  // in the order of the config
   std::vector<int> kept_columns_;
+  std::vector<int> partial_key_columns_;
   Accumulators accumulators_;
   // Of the batch in process.
   std::vector<uint8_t*> values_;

@@ -27,6 +27,17 @@ EdgeOutput::EdgeOutput(const ExecutionPlan::Edge& edge, int receiver_max_paralle
   }
 }
 
+void EdgeOutput::Combine(std::unique_ptr<RowCombiner> combiner, SchemaPtr partial_schema,
+                         const JobOptions& options) {
+  ExecutionPlan::Edge edge;
+  edge.partitioning = partitioning_;
+  edge.schema = std::move(partial_schema);
+  edge.key_columns.resize(key_columns_.size());
+  std::iota(edge.key_columns.begin(), edge.key_columns.end(), 0);
+  combiner_ = std::move(combiner);
+  partials_ = std::make_unique<EdgeOutput>(edge, max_parallelism_, options, senders_);
+}
+
 Status CheckRowBytes(const RecordBatch& batch) {
   if (batch.ByteSize() <= kRowBytesMax) return {};
   for (int32_t row = 0; row < batch.rows(); ++row) {
@@ -68,6 +79,18 @@ RecordBatchPtr EdgeOutput::Sent(const RecordBatchPtr& batch) const {
 Status EdgeOutput::Emit(const RecordBatchPtr& whole) {
   if (whole->rows() == 0) return {};
   const RecordBatchPtr batch = Sent(whole);
+  if (combiner_ != nullptr) {
+    const RecordBatchPtr partial_rows = combiner_->Combine(*batch);
+    // Rows and partial rows of a key keep their order.
+    if (partial_rows == nullptr) {
+      partials_->Flush();
+    } else {
+      FlushRows();
+      const Status status = partials_->Emit(partial_rows);
+      emitted_bytes_ += partials_->TakeEmittedBytes();
+      return status;
+    }
+  }
   emitted_bytes_ += batch->ByteSize();
   switch (partitioning_) {
     case Partitioning::kHash:
@@ -139,6 +162,11 @@ void EdgeOutput::FlushChannel(int channel) {
 }
 
 void EdgeOutput::Flush() {
+  if (partials_ != nullptr) partials_->Flush();
+  FlushRows();
+}
+
+void EdgeOutput::FlushRows() {
   if (held_rows_ == 0) return;
   for (size_t i = 0; i < builders_.size(); ++i) FlushChannel(static_cast<int>(i));
 }

@@ -12,6 +12,7 @@
 #include "common/record/key_kernels.h"
 #include "common/record/stream_element.h"
 #include "worker/network/channel.h"
+#include "worker/operators/row_combiner.h"
 
 namespace weir {
 
@@ -23,14 +24,19 @@ Status CheckRowBytes(const RecordBatch& batch);
 
 // One outgoing edge of a task: distributes rows over the channels to the receiving subtasks and
 // gathers small pieces into batches. Thread: the task's.
+// Where the receiver takes partial rows, a combiner may put together the rows of a batch.
 // Invariant: what is pushed into a channel keeps the order of Emit and Broadcast; rows held back
-// here are flushed before any other element.
+// here are flushed before any other element, and before partial rows; these before rows.
 class EdgeOutput {
  public:
   // `senders`: one for each receiving subtask, in order; FORWARD: the one channel of this subtask.
   // `receiver_max_parallelism` decides the key group of a row.
   EdgeOutput(const ExecutionPlan::Edge& edge, int receiver_max_parallelism,
              const JobOptions& options, std::vector<ChannelSender*> senders);
+
+  // From now on `combiner` may make partial rows of what is sent. REQUIRES: HASH.
+  void Combine(std::unique_ptr<RowCombiner> combiner, SchemaPtr partial_schema,
+               const JobOptions& options);
 
   // Takes a batch of the sender's output and sends the columns that the edge sends. User error for
   // a row above kRowBytesMax.
@@ -43,7 +49,9 @@ class EdgeOutput {
   bool HasCredit() const;
   // Bytes of what was emitted since the last call, as far as the edge sends it.
   int64_t TakeEmittedBytes() { return std::exchange(emitted_bytes_, 0); }
-  bool holds_rows() const { return held_rows_ > 0; }
+  bool holds_rows() const {
+    return held_rows_ > 0 || (partials_ != nullptr && partials_->holds_rows());
+  }
   void SetCreditWaker(const std::function<void()>& waker);
 
  private:
@@ -51,6 +59,7 @@ class EdgeOutput {
   Status EmitByKey(const RecordBatchPtr& whole);
   // Whether a batch is large enough to go on its own.
   bool IsNearlyFull(const RecordBatch& batch) const;
+  void FlushRows();
   void FlushChannel(int channel);
 
   // The columns of `batch` that the edge sends; shares their buffers.
@@ -67,6 +76,8 @@ class EdgeOutput {
   std::vector<std::unique_ptr<BatchBuilder>> builders_;  // HASH over several channels only
   std::optional<RowsBySubtask> rows_of_;                 // likewise
   std::vector<uint64_t> hashes_;
+  std::unique_ptr<RowCombiner> combiner_;
+  std::unique_ptr<EdgeOutput> partials_;  // with a combiner: partial rows for the same channels
   int64_t held_rows_ = 0;
   int64_t emitted_bytes_ = 0;
   size_t next_ = 0;  // REBALANCE

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "common/base/check.h"
 #include "common/base/concat.h"
 #include "common/base/log.h"
 
@@ -138,7 +139,8 @@ Status GenerationHost::Start() {
     } else if (wire.from_here) {
       remote.sends.push_back({wire.id, wire.to, address_of[wire.to], window_bytes});
     } else {
-      remote.receives.push_back({wire.id, wire.from, edge.schema, window_bytes});
+      remote.receives.push_back(
+          {wire.id, wire.from, edge.schema, window_bytes, edge.partial_schema});
     }
   }
   Observer* observer = observer_.get();
@@ -184,6 +186,11 @@ Status GenerationHost::Start() {
         }
         outputs.push_back(
             std::make_unique<EdgeOutput>(edge, receiver.max_parallelism, *options_, std::move(to)));
+        if (edge.partial_schema == nullptr) continue;
+        const JobVertex& head = graph_->vertices[receiver.chain.front()];
+        StatusOr<std::unique_ptr<RowCombiner>> combiner = MakeRowCombiner(head, *edge.schema);
+        WEIR_CHECK(combiner.ok());  // the plan has read the same config
+        outputs.back()->Combine(std::move(*combiner), edge.partial_schema, *options_);
       }
       TaskDescription description;
       description.job = request_.job;

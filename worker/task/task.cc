@@ -1,6 +1,7 @@
 #include "worker/task/task.h"
 
 #include <algorithm>
+#include <numeric>
 #include <thread>
 
 #include "common/base/check.h"
@@ -18,6 +19,14 @@ namespace {
 constexpr size_t kAbortedEarlyMax = 1024;
 // Which task the current thread is stepping.
 thread_local const Task* stepping = nullptr;
+
+// The rows that a batch stands for.
+int64_t RowsOf(const RecordBatch& batch) {
+  const int rows_column = batch.schema()->rows_column();
+  if (rows_column < 0) return batch.rows();
+  const int64_t* rows = batch.column(rows_column).values<int64_t>();
+  return std::accumulate(rows, rows + batch.rows(), int64_t{0});
+}
 
 }  // namespace
 
@@ -90,6 +99,11 @@ Task::Task(TaskDescription description, TaskEnvironment environment, TaskObserve
         }
         node->input_schemas[input] = edge.schema;
         node->key_columns[input] = edge.key_columns;
+        if (edge.partial_schema != nullptr) {
+          node->input_schemas.push_back(edge.partial_schema);
+          node->key_columns.emplace_back(edge.key_columns.size());
+          std::iota(node->key_columns.back().begin(), node->key_columns.back().end(), 0);
+        }
       }
     }
     nodes_.push_back(std::move(node));
@@ -249,7 +263,8 @@ StepResult Task::StepInputs() {
     return {StepResult::Kind::kIdle, BlockingReason::kNone};
   }
   if (auto* batch = std::get_if<RecordBatchPtr>(&taken.element)) {
-    ProcessAt(0, gate_->input_of(taken.channel), *batch);
+    const bool partial = (*batch)->schema()->rows_column() >= 0;
+    ProcessAt(0, gate_->input_of(taken.channel) + (partial ? 1 : 0), *batch);
   } else if (auto* barrier = std::get_if<Barrier>(&taken.element)) {
     OnBarrier(taken.channel, *barrier);
   } else if (gate_->MarkEnded(taken.channel)) {
@@ -303,7 +318,7 @@ void Task::EmitToEdges(const RecordBatchPtr& batch) {
 void Task::ProcessAt(size_t index, int input, const RecordBatchPtr& batch) {
   if (!error_.ok()) return;
   Node& node = *nodes_[index];
-  node.records_in.fetch_add(batch->rows(), std::memory_order_relaxed);
+  node.records_in.fetch_add(RowsOf(*batch), std::memory_order_relaxed);
   Status status;
   if (node.sink != nullptr) {
     status = node.sink->Write(*batch);

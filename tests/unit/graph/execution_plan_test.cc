@@ -156,6 +156,54 @@ TEST(ExecutionPlanTest, AnEdgeSendsTheColumnsThatItsReceiverReads) {
   EXPECT_EQ(SentTo(Vertex("", "blackhole"), {"key"}), all);
 }
 
+TEST(ExecutionPlanTest, RowsForAChangedAggregateMayComeAsPartialRows) {
+  const Config changed = {
+      {"keys", ConfigList{"key"}},
+      {"emit", "changed"},
+      {"aggregates", ConfigList{ConfigMembers{{"function", "count"}, {"as", "n"}}}}};
+  JobGraph graph;
+  graph.options["parallelism"] = "2";
+  graph.vertices = {Vertex("gen", "generator"), Vertex("counts", "aggregate", changed),
+                    Vertex("out", "blackhole")};
+  graph.edges = {Edge("gen", "counts"), Edge("counts", "out")};
+  JobGraph completed;
+  const ExecutionPlan plan = PlanOf(graph, &completed);
+  ASSERT_EQ(plan.edges.size(), 1u);
+  EXPECT_EQ(plan.edges[0].schema->ToString(), "(key INT64)");
+  EXPECT_EQ(plan.edges[0].schema->rows_column(), -1);
+  ASSERT_NE(plan.edges[0].partial_schema, nullptr);
+  EXPECT_EQ(plan.edges[0].partial_schema->ToString(), "(key INT64, rows INT64)");
+  EXPECT_EQ(plan.edges[0].partial_schema->rows_column(), 1);
+  EXPECT_EQ(DescribePlan(completed, plan),
+            "job: 2 tasks, 4 subtasks, needs 2 slots\n"
+            "  gen  (parallelism 2)\n"
+            "    gen  generator  (seq INT64, key INT64, value FLOAT64)\n"
+            "  counts -> out  (parallelism 2)\n"
+            "    <- gen  HASH by key  sends key or partial aggregates\n"
+            "    counts  aggregate  (key INT64, n INT64)\n"
+            "    out  blackhole\n");
+}
+
+TEST(ExecutionPlanTest, SumsOfFloat64AreAddedInTheOrderOfTheRows) {
+  for (const auto& [function, column, partials] :
+       {std::tuple("sum", "value", false), std::tuple("avg", "value", false),
+        std::tuple("max", "value", true), std::tuple("sum", "seq", true),
+        std::tuple("avg", "seq", true)}) {
+    JobGraph graph;
+    graph.vertices = {
+        Vertex("gen", "generator"),
+        Vertex("agg", "aggregate",
+               {{"keys", ConfigList{"key"}},
+                {"emit", "changed"},
+                {"aggregates", ConfigList{ConfigMembers{
+                                   {"function", function}, {"column", column}, {"as", "x"}}}}}),
+        Vertex("out", "blackhole")};
+    graph.edges = {Edge("gen", "agg"), Edge("agg", "out")};
+    const ExecutionPlan plan = PlanOf(graph);
+    EXPECT_EQ(plan.edges[0].partial_schema != nullptr, partials) << function << " " << column;
+  }
+}
+
 TEST(ExecutionPlanTest, TypesOfJobLibrariesGetAllColumns) {
   TypeDescriptor own;
   own.type = "own";

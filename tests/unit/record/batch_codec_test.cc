@@ -59,6 +59,30 @@ TEST(BatchCodecTest, BringsBackWhatWasEncoded) {
   }
 }
 
+TEST(BatchCodecTest, PartialRowsAreKnownFromRows) {
+  const auto rows = std::make_shared<const Schema>(Schema({{"k", Type::kInt64}}));
+  const auto partials =
+      std::make_shared<const Schema>(Schema({{"k", Type::kInt64}, {"rows", Type::kInt64}}, 1));
+  BatchBuilder builder(partials);
+  builder.column(0).AppendInt64(5);
+  builder.column(1).AppendInt64(300);
+  const std::string bytes = Encode(builder.Finish());
+  EXPECT_EQ(bytes.substr(0, 4), std::string("\x01\0\0\x80", 4));
+  const StatusOr<RecordBatch> decoded = Decode(rows, bytes, partials);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->schema(), partials);
+  EXPECT_EQ(ShowRows(*decoded), ShowRows(*Decode(partials, bytes, partials)));
+  EXPECT_EQ(decoded->column(1).Int64(0), 300);
+  EXPECT_EQ(Encode(*decoded), bytes);
+  EXPECT_EQ(Decode(partials, bytes).status().code(), StatusCode::kDataLoss);
+
+  BatchBuilder row(rows);
+  row.column(0).AppendInt64(6);
+  const StatusOr<RecordBatch> plain = Decode(rows, Encode(row.Finish()), partials);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_EQ(plain->schema(), rows);
+}
+
 TEST(BatchCodecTest, CopiesNothingLarge) {
   const RecordBatchPtr batch = std::make_shared<const RecordBatch>(RandomBatch(1000, 11));
   const EncodedBatch encoded(batch);
@@ -150,7 +174,8 @@ TEST(BatchCodecTest, NamesTheColumnThatIsDamaged) {
   EXPECT_THAT(refused(schema, "\x01\0\0\0\x02\0\0\0\x01"sv), HasSubstr("null mark"));
   EXPECT_THAT(refused(schema, "\x01\0\0\0\x01\0\0\0\x02\0\0\0\0\0\0\0\x01"sv),
               HasSubstr("behind the last row"));
-  EXPECT_THAT(refused(schema, "\xff\xff\xff\xff\0"sv), HasSubstr("too many"));
+  EXPECT_THAT(refused(schema, "\xff\xff\xff\xff\0"sv),
+              HasSubstr("partial rows where there are none"));
   EXPECT_THAT(refused(schema, "\xff\xff\xff\x7f\0\0\0\0\x01"sv), HasSubstr("end in the values"));
   const std::string text_head = "\x01\0\0\0\0\0\0\0"s;
   EXPECT_THAT(refused(text, "\xff\xff\xff\x7f\0\0\0\0\x01"sv), HasSubstr("end in the offsets"));

@@ -119,10 +119,11 @@ inline std::string Encode(const RecordBatch& batch) {
   return bytes;
 }
 
-inline StatusOr<RecordBatch> Decode(const SchemaPtr& schema, std::string_view bytes) {
+inline StatusOr<RecordBatch> Decode(const SchemaPtr& schema, std::string_view bytes,
+                                    const SchemaPtr& partial_schema = nullptr) {
   const auto buffer = std::make_shared<Buffer>(bytes.size());
   if (!bytes.empty()) std::memcpy(buffer->data(), bytes.data(), bytes.size());
-  return DecodeBatch(schema, buffer);
+  return DecodeBatch(schema, buffer, partial_schema);
 }
 
 }  // namespace weir

@@ -124,6 +124,14 @@ class OperatorHarness : public KeyedOperatorContext {
     for (const std::string& key : keys) key_columns_.push_back(input_->IndexOf(key));
   }
 
+  // One more input, of partial rows, the first columns of which are the keys. Before Open.
+  void TakePartials(SchemaPtr schema) {
+    partials_ = std::move(schema);
+    for (size_t i = 0; i < key_columns_.size(); ++i) {
+      partial_key_columns_.push_back(static_cast<int>(i));
+    }
+  }
+
   // OutputSchema, then Open.
   Status Open() {
     WEIR_ASSIGN_OR_RETURN(Schema schema,
@@ -138,7 +146,7 @@ class OperatorHarness : public KeyedOperatorContext {
   }
   StatusOr<std::vector<RecordBatch>> Process(const RecordBatch& batch, int input = 0) {
     CollectingOutput output;
-    state_->BeginBatch(batch, key_columns_);
+    state_->BeginBatch(batch, key_columns(input));
     WEIR_RETURN_IF_ERROR(op_->ProcessBatch(input, batch, output));
     WEIR_RETURN_IF_ERROR(state_->EndBatch());
     for (const RecordBatch& emitted : output.batches) EXPECT_EQ(*emitted.schema(), *output_);
@@ -167,10 +175,14 @@ class OperatorHarness : public KeyedOperatorContext {
   const std::string& uid() const override { return uid_; }
   int subtask() const override { return 0; }
   int parallelism() const override { return 1; }
-  int inputs() const override { return inputs_; }
-  const SchemaPtr& input_schema(int) const override { return input_; }
+  int inputs() const override { return partials_ == nullptr ? inputs_ : inputs_ + 1; }
+  const SchemaPtr& input_schema(int input) const override {
+    return input < inputs_ ? input_ : partials_;
+  }
   const SchemaPtr& output_schema() const override { return output_; }
-  const std::vector<int>& key_columns(int) const override { return key_columns_; }
+  const std::vector<int>& key_columns(int input) const override {
+    return input < inputs_ ? key_columns_ : partial_key_columns_;
+  }
   StateBackend& state() override { return *state_; }
 
  protected:
@@ -189,6 +201,8 @@ class OperatorHarness : public KeyedOperatorContext {
   const SchemaPtr input_;
   SchemaPtr output_;
   std::vector<int> key_columns_;
+  SchemaPtr partials_;
+  std::vector<int> partial_key_columns_;
   std::unique_ptr<StateBackend> state_;
 };
 

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "common/record/key_group.h"
@@ -170,6 +171,63 @@ TEST_F(EdgeOutputTest, OnlyTheColumnsOfTheEdgeAreSent) {
     // 8 bytes of the key, 4 of the offset and 4 of the text.
     EXPECT_EQ(output->TakeEmittedBytes(), 200 * 16);
     EXPECT_EQ(output->TakeEmittedBytes(), 0);
+  }
+}
+
+// Every batch of an even number of rows becomes one partial row of its first key.
+class EvenBatches : public RowCombiner {
+ public:
+  explicit EvenBatches(SchemaPtr schema) : schema_(std::move(schema)) {}
+  RecordBatchPtr Combine(const RecordBatch& batch) override {
+    if (batch.rows() % 2 != 0) return nullptr;
+    BatchBuilder builder(schema_);
+    builder.column(0).AppendInt64(batch.column(0).Int64(0));
+    builder.column(1).AppendInt64(batch.rows());
+    return std::make_shared<const RecordBatch>(builder.Finish());
+  }
+
+ private:
+  const SchemaPtr schema_;
+};
+
+TEST_F(EdgeOutputTest, RowsPartialRowsAndBarriersDoNotOvertakeEachOther) {
+  const auto partial =
+      std::make_shared<const Schema>(Schema({{"key", Type::kInt64}, {"rows", Type::kInt64}}, 1));
+  for (const int receivers : {1, 3}) {
+    channels_.clear();
+    auto output = Make(Partitioning::kHash, receivers);
+    output->Combine(std::make_unique<EvenBatches>(partial), partial, JobOptions());
+    // Keys 0, 1, 2 ... in batches of changing size; of an even one only the first is sent.
+    std::vector<int64_t> sent;
+    int64_t next = 0;
+    for (const int rows : {1, 4, 3, 1, 2, 2, 5, 6, 1, 1}) {
+      ASSERT_TRUE(output->Emit(MakeBatch(schema_, next, rows)).ok());
+      for (int i = 0; i < (rows % 2 == 0 ? 1 : rows); ++i) sent.push_back(next + i);
+      next += rows;
+      if (rows == 5) {
+        output->Broadcast(Barrier{CheckpointId(1), 0});
+        EXPECT_FALSE(output->holds_rows());
+        sent.push_back(-1);
+      }
+    }
+    EXPECT_EQ(output->holds_rows(), receivers > 1);
+    output->Flush();
+    EXPECT_FALSE(output->holds_rows());
+    // 12 rows of 8 bytes of key, an offset and a byte of text; 4 partial ones of 16 bytes.
+    EXPECT_EQ(output->TakeEmittedBytes(), 12 * 13 + 4 * 16);
+    size_t received = 0;
+    for (int i = 0; i < receivers; ++i) {
+      // What came here, in the order in which it was sent.
+      const std::vector<int64_t> keys = Drain(i);
+      auto at = sent.begin();
+      for (const int64_t key : keys) {
+        at = std::find(at, sent.end(), key);
+        ASSERT_NE(at, sent.end()) << key;
+        ++at;
+      }
+      received += keys.size();
+    }
+    EXPECT_EQ(received, sent.size() + receivers - 1);
   }
 }
 

@@ -19,6 +19,7 @@ namespace {
 
 // What the operators under test did, by name.
 struct Trace {
+  std::string inputs;  // of the batches that the operator got
   std::vector<std::string> calls;
   std::vector<int64_t> written;
   std::vector<SplitState> restored;
@@ -88,7 +89,8 @@ class RunningSum : public Operator {
     schema_ = context.output_schema();
     return {};
   }
-  Status ProcessBatch(int, const RecordBatch& batch, Output& output) override {
+  Status ProcessBatch(int input, const RecordBatch& batch, Output& output) override {
+    trace->inputs += std::to_string(input);
     BatchBuilder builder(schema_);
     for (int64_t i = 0; i < batch.rows(); ++i) {
       if (batch.column(0).Int64(i) < 0) return OutOfRangeError("negative row");
@@ -209,6 +211,7 @@ class TaskTest : public testing::Test, public TaskObserver {
       edge.partitioning = Partitioning::kHash;
       edge.schema = std::make_shared<const Schema>(Schema({{"n", Type::kInt64}}));
       edge.key_columns = {0};
+      edge.partial_schema = partial_schema_;
       plan_->edges.push_back(edge);
       plan_->tasks[1].inputs = {0};
       for (int i = 0; i < inputs; ++i) {
@@ -303,6 +306,7 @@ class TaskTest : public testing::Test, public TaskObserver {
   std::vector<TaskAck> acks_;
   std::vector<PublishReport> published_;
   int wakes_ = 0;
+  SchemaPtr partial_schema_;  // of what else comes into the task
   bool held_ = false;
   int creates_ = 0;  // files asked for
   HeldFileSystem* files_ = nullptr;
@@ -342,6 +346,25 @@ TEST_F(TaskTest, TheCutLiesExactlyAtTheBarriersOfAllChannels) {
   inputs_[0]->Push(Rows({1, 2}));
   Run();
   EXPECT_EQ(Out(), "2 6 ");
+}
+
+TEST_F(TaskTest, PartialRowsHaveTheNextInputNumberAndCountAsTheRowsTheyStandFor) {
+  partial_schema_ =
+      std::make_shared<const Schema>(Schema({{"n", Type::kInt64}, {"rows", Type::kInt64}}, 1));
+  Make({Vertex("sum", "test.sum", true)}, 1, true);
+  BatchBuilder partials(partial_schema_);
+  for (const int64_t n : {1, 2}) {
+    partials.column(0).AppendInt64(n);
+    partials.column(1).AppendInt64(n * 10);
+  }
+  inputs_[0]->Push(Rows({1, 1, 2}));
+  inputs_[0]->Push(std::make_shared<const RecordBatch>(partials.Finish()));
+  inputs_[0]->Push(Rows({2}));
+  Run();
+  EXPECT_EQ(Out(), "1 2 2 3 4 6 ");
+  EXPECT_EQ(trace_.inputs, "010");
+  EXPECT_EQ(task_->Metrics()[0].records_in, 3 + 10 + 20 + 1);
+  EXPECT_EQ(task_->Metrics()[0].records_out, 6);
 }
 
 TEST_F(TaskTest, AFailedSnapshotWriteDeclinesTheCheckpointAndTheTaskGoesOn) {
