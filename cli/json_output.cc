@@ -25,6 +25,7 @@ ConfigValue SnapshotToJson(const SnapshotMetrics& metrics) {
   out.Set("alignment_ms", Milliseconds(metrics.alignment_us));
   out.Set("synchronous_ms", Milliseconds(metrics.synchronous_us));
   out.Set("asynchronous_ms", Milliseconds(metrics.asynchronous_us));
+  out.Set("longest_step_ms", Milliseconds(metrics.longest_step_us));
   out.Set("size_bytes", metrics.bytes);
   out.Set("ack_time", Time(metrics.ack_wall_us));
   return out;

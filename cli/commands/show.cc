@@ -166,7 +166,8 @@ int Checkpoints(const Session& session, const std::string& job, bool subtasks) {
   for (const CheckpointSummary& checkpoint : *found) {
     if (checkpoint.subtasks.empty()) continue;
     Print(Concat("\ncheckpoint ", checkpoint.id, ": after the trigger\n"));
-    Table parts({"OPERATOR", "SUBTASK", "BARRIER", "ALIGNMENT", "SYNC", "ASYNC", "SIZE", "ACK"});
+    Table parts({"OPERATOR", "SUBTASK", "BARRIER", "ALIGNMENT", "SYNC", "ASYNC", "LONGEST STEP",
+                 "SIZE", "ACK"});
     for (const SnapshotMetrics& metrics : checkpoint.subtasks) {
       auto after = [&](int64_t wall_us) {
         return wall_us == 0
@@ -175,8 +176,8 @@ int Checkpoints(const Session& session, const std::string& job, bool subtasks) {
       };
       parts.AddRow({metrics.uid, Concat(metrics.subtask), after(metrics.barrier_wall_us),
                     FormatElapsed(metrics.alignment_us), FormatElapsed(metrics.synchronous_us),
-                    FormatElapsed(metrics.asynchronous_us), FormatBytes(metrics.bytes),
-                    after(metrics.ack_wall_us)});
+                    FormatElapsed(metrics.asynchronous_us), FormatElapsed(metrics.longest_step_us),
+                    FormatBytes(metrics.bytes), after(metrics.ack_wall_us)});
     }
     Print(parts.ToString(colour));
   }

@@ -10,7 +10,7 @@
 
 namespace weir {
 
-// Part of a state file that holds one key group.
+// Part of a state file: a chunk of the state of one key group.
 struct KeyGroupSlice {
   int key_group = 0;
   int64_t offset = 0;
@@ -27,7 +27,7 @@ struct StateHandle {
   std::string path;
   int64_t length = 0;
   uint64_t checksum = 0;
-  std::vector<KeyGroupSlice> slices;  // kKeyed only, by key group
+  std::vector<KeyGroupSlice> slices;  // kKeyed only, in order of offsets; several a key group
   bool operator==(const StateHandle&) const = default;
 };
 
@@ -77,8 +77,9 @@ struct SnapshotMetrics {
   int subtask = 0;
   int64_t barrier_wall_us = 0;  // first barrier seen
   int64_t alignment_us = 0;     // first to last barrier
-  int64_t synchronous_us = 0;   // task stopped
+  int64_t synchronous_us = 0;   // task stopped at the barrier
   int64_t asynchronous_us = 0;  // writing until durable
+  int64_t longest_step_us = 0;  // of the task, from the barrier until it was durable
   int64_t bytes = 0;
   int64_t ack_wall_us = 0;  // set by the coordinator
 };

@@ -146,6 +146,7 @@ void ToProto(const SnapshotMetrics& from, v1::SnapshotMetrics* to) {
   to->set_alignment_us(from.alignment_us);
   to->set_synchronous_us(from.synchronous_us);
   to->set_asynchronous_us(from.asynchronous_us);
+  to->set_longest_step_us(from.longest_step_us);
   to->set_bytes(from.bytes);
   to->set_ack_wall_us(from.ack_wall_us);
 }
@@ -157,6 +158,7 @@ Status FromProto(const v1::SnapshotMetrics& from, SnapshotMetrics* to) {
   to->alignment_us = from.alignment_us();
   to->synchronous_us = from.synchronous_us();
   to->asynchronous_us = from.asynchronous_us();
+  to->longest_step_us = from.longest_step_us();
   to->bytes = from.bytes();
   to->ack_wall_us = from.ack_wall_us();
   return {};

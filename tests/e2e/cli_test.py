@@ -263,7 +263,8 @@ class QuickCommands(unittest.TestCase):
         self.assertEqual({(part["uid"], part["subtask"]) for part in parts},
                          {(uid, n) for uid in ("rows", "per-key", "out") for n in (0, 1)})
         for part in parts:
-            for name in ("alignment_ms", "synchronous_ms", "asynchronous_ms", "size_bytes"):
+            for name in ("alignment_ms", "synchronous_ms", "asynchronous_ms", "longest_step_ms",
+                         "size_bytes"):
                 self.assertGreaterEqual(part[name], 0)
             self.time(part["ack_time"])
         text = cluster.weir("checkpoints", job, "--subtasks", as_json=False, code=0).out

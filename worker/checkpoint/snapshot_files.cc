@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "common/base/concat.h"
 #include "common/base/kill_point.h"
@@ -12,7 +13,9 @@
 namespace weir {
 namespace {
 
-constexpr size_t kPieceBytes = 4 << 20;
+// Larger chunks are written as they are.
+constexpr int64_t kCopyBytesMax = 64 << 10;
+constexpr int kWritesMax = 4;  // of a file at a time
 
 void AppendUint32(uint32_t value, std::string* out) {
   for (int i = 0; i < 4; ++i) out->push_back(static_cast<char>(value >> (8 * i)));
@@ -36,40 +39,109 @@ bool TakeText(std::string_view* bytes, std::string* text) {
   return true;
 }
 
-// Writes one new file in pieces and syncs it.
-Co<StatusOr<StateHandle>> WriteStateFile(FileSystem& files, std::string job_directory,
-                                         StateHandle handle, std::vector<std::string> contents) {
-  std::string path = JoinPath(job_directory, handle.path);
-  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> checksum(XXH3_createState(),
-                                                                           XXH3_freeState);
-  XXH3_64bits_reset(checksum.get());
-  bool created = false;
+// A state file being written: where it ends and what its bytes make so far.
+class StateFile {
+ public:
+  StateFile(const std::string& job_directory, StateKind kind, std::string path)
+      : path_(JoinPath(job_directory, path)), checksum_(XXH3_createState(), XXH3_freeState) {
+    handle_.kind = kind;
+    handle_.path = std::move(path);
+    XXH3_64bits_reset(checksum_.get());
+  }
+
+  const std::string& path() const { return path_; }
+  int64_t length() const { return handle_.length; }
+  // These bytes follow.
+  void Append(std::string_view bytes) {
+    XXH3_64bits_update(checksum_.get(), bytes.data(), bytes.size());
+    handle_.length += static_cast<int64_t>(bytes.size());
+  }
+  void AppendSlice(int key_group, int64_t bytes) {
+    handle_.slices.push_back({key_group, handle_.length, bytes});
+  }
+  StateHandle Finish() {
+    handle_.checksum = XXH3_64bits_digest(checksum_.get());
+    return std::move(handle_);
+  }
+
+ private:
+  const std::string path_;
+  StateHandle handle_;
+  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> checksum_;
+};
+
+Co<StatusOr<StateHandle>> WritePositions(FileSystem& files, std::string job_directory,
+                                         std::string path, std::vector<SplitState> positions) {
+  StateFile file(job_directory, StateKind::kPositions, std::move(path));
+  std::string bytes = EncodePositions(positions);
+  file.Append(bytes);
+  Status status = co_await CreateFile(files, file.path(), std::move(bytes));
+  if (!status.ok()) co_return status;
+  KillPoint("snapshot.while_writing");
+  status = co_await SyncFile(files, file.path());
+  if (!status.ok()) co_return status;
+  co_return file.Finish();
+}
+
+// What is waiting, up to a piece. Large chunks are not copied.
+std::string TakePiece(ChunkStream& keyed, StateFile* file) {
   std::string piece;
-  for (size_t i = 0; i <= contents.size(); ++i) {
-    bool last = i == contents.size();
-    if (!last) {
-      XXH3_64bits_update(checksum.get(), contents[i].data(), contents[i].size());
-      piece += contents[i];
-      contents[i] = std::string();
+  while (!keyed.empty() && static_cast<int64_t>(piece.size()) < ChunkStream::kWriteBytes) {
+    if (!piece.empty() && keyed.next_bytes() >= kCopyBytesMax) break;
+    KeyGroupState chunk = keyed.Take();
+    file->AppendSlice(chunk.key_group, static_cast<int64_t>(chunk.bytes.size()));
+    file->Append(chunk.bytes);
+    if (piece.empty()) {
+      piece = std::move(chunk.bytes);
+    } else {
+      piece += chunk.bytes;
     }
-    if (piece.size() < kPieceBytes && !last) continue;
-    int64_t offset = handle.length;
-    handle.length += static_cast<int64_t>(piece.size());
-    Status written;
-    if (!created) {
-      written = co_await CreateFile(files, path, std::move(piece));
-      created = true;
-    } else if (!piece.empty()) {
-      written = co_await WriteAt(files, path, offset, std::move(piece));
+  }
+  return piece;
+}
+
+// Writes of one file that are under way.
+struct Writes {
+  int count = 0;
+  Status error;  // the first
+};
+
+// No handle when there is no chunk.
+Co<StatusOr<std::optional<StateHandle>>> WriteKeyed(FileSystem& files, std::string job_directory,
+                                                    std::string path,
+                                                    std::shared_ptr<ChunkStream> keyed) {
+  StateFile file(job_directory, StateKind::kKeyed, std::move(path));
+  auto writes = std::make_shared<Writes>();
+  while (writes->error.ok() && !keyed->dropped()) {
+    const bool whole = keyed->closed() || keyed->waiting_bytes() >= ChunkStream::kWriteBytes;
+    if (!whole || writes->count >= kWritesMax) {
+      co_await keyed->Changed();
+      continue;
     }
-    if (!written.ok()) co_return written;
-    piece = std::string();
+    if (keyed->empty()) break;
+    const int64_t offset = file.length();
+    std::string piece = TakePiece(*keyed, &file);
+    const int64_t bytes = static_cast<int64_t>(piece.size());
+    if (offset == 0) {
+      writes->error = co_await CreateFile(files, file.path(), std::move(piece));
+      keyed->Written(bytes);
+    } else {
+      ++writes->count;
+      files.WriteAt(file.path(), offset, std::move(piece), [keyed, writes, bytes](Status status) {
+        --writes->count;
+        if (writes->error.ok()) writes->error = std::move(status);
+        keyed->Written(bytes);
+      });
+    }
     KillPoint("snapshot.while_writing");
   }
-  Status synced = co_await SyncFile(files, path);
+  while (writes->count > 0) co_await keyed->Changed();
+  if (!writes->error.ok()) co_return writes->error;
+  if (keyed->dropped()) co_return CancelledError("the snapshot is of no use any more");
+  if (file.length() == 0) co_return std::optional<StateHandle>();
+  Status synced = co_await SyncFile(files, file.path());
   if (!synced.ok()) co_return synced;
-  handle.checksum = XXH3_64bits_digest(checksum.get());
-  co_return handle;
+  co_return std::optional<StateHandle>(file.Finish());
 }
 
 }  // namespace
@@ -110,32 +182,16 @@ Co<StatusOr<std::vector<StateHandle>>> WriteStateFiles(FileSystem& files, std::s
   std::vector<StateHandle> handles;
   std::string stem = Concat(checkpoint_directory, "/", uid, "-", subtask, "-", unique);
   if (state.has_positions) {
-    StateHandle handle;
-    handle.kind = StateKind::kPositions;
-    handle.path = stem + "-positions";
-    std::vector<std::string> contents;
-    contents.push_back(EncodePositions(state.positions));
-    StatusOr<StateHandle> written =
-        co_await WriteStateFile(files, job_directory, std::move(handle), std::move(contents));
+    StatusOr<StateHandle> written = co_await WritePositions(
+        files, job_directory, stem + "-positions", std::move(state.positions));
     if (!written.ok()) co_return written.status();
     handles.push_back(std::move(*written));
   }
-  if (!state.keyed.empty()) {
-    StateHandle handle;
-    handle.kind = StateKind::kKeyed;
-    handle.path = stem + "-keyed";
-    int64_t offset = 0;
-    std::vector<std::string> contents;
-    for (KeyGroupState& chunk : state.keyed) {
-      int64_t length = static_cast<int64_t>(chunk.bytes.size());
-      handle.slices.push_back({chunk.key_group, offset, length});
-      offset += length;
-      contents.push_back(std::move(chunk.bytes));
-    }
-    StatusOr<StateHandle> written =
-        co_await WriteStateFile(files, job_directory, std::move(handle), std::move(contents));
+  if (state.keyed != nullptr) {
+    StatusOr<std::optional<StateHandle>> written =
+        co_await WriteKeyed(files, job_directory, stem + "-keyed", std::move(state.keyed));
     if (!written.ok()) co_return written.status();
-    handles.push_back(std::move(*written));
+    if (written->has_value()) handles.push_back(std::move(**written));
   }
   co_return handles;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -7,17 +8,17 @@
 #include "common/operator/source.h"
 #include "common/storage/file_system.h"
 #include "common/threading/co.h"
-#include "worker/state/state_backend.h"
+#include "worker/checkpoint/chunk_stream.h"
 
 // The state files of checkpoints: how one operator subtask's snapshot becomes durable and how it is
 // read back. Thread: confined to the file system's executor.
 namespace weir {
 
-// What a snapshot froze: nothing in it changes any more.
+// What a snapshot froze: positions, which do not change any more, and keyed state, which comes.
 struct FrozenState {
-  std::vector<KeyGroupState> keyed;   // by key group
-  std::vector<SplitState> positions;  // of a source
-  bool has_positions = false;         // a source without splits still says so
+  std::shared_ptr<ChunkStream> keyed;  // none without keyed state
+  std::vector<SplitState> positions;   // of a source
+  bool has_positions = false;          // a source without splits still says so
 };
 
 // Positions as file contents: uint32 count, then split and position, each with a uint32 length in
@@ -27,7 +28,9 @@ StatusOr<std::vector<SplitState>> DecodePositions(std::string_view bytes);
 
 // Writes the files of one operator subtask into `checkpoint_directory` (a name below
 // `job_directory`, which exists) and syncs them, but not the directory: whoever acknowledges does
-// that once for all. Crash: leaves files that no manifest names.
+// that once for all. Keyed state is written as it comes, and written ones are reported to its
+// stream; kCancelled when that is dropped, after the writes in flight. Crash: leaves files that no
+// manifest names.
 Co<StatusOr<std::vector<StateHandle>>> WriteStateFiles(FileSystem& files, std::string job_directory,
                                                        std::string checkpoint_directory,
                                                        std::string uid, int subtask,

@@ -22,18 +22,6 @@ constexpr size_t kChunkMax = 64 << 10;
 // Erased keys are worth a compaction when they hold more than the live ones and this.
 constexpr size_t kDeadBytesMin = 4 << 10;
 
-// Whether a comes before b in the order of snapshots.
-bool Before(const TableKey& a, const TableKey& b) {
-  const uint64_t a_hash = a.tag >> 2;
-  const uint64_t b_hash = b.tag >> 2;
-  if (a_hash != b_hash) return a_hash < b_hash;
-  std::string a_bytes;
-  std::string b_bytes;
-  a.AppendBytes(&a_bytes);
-  b.AppendBytes(&b_bytes);
-  return a_bytes < b_bytes;
-}
-
 }  // namespace
 
 uint64_t KeyTable::Arena::Add(const TableKey& key) {
@@ -62,8 +50,11 @@ uint8_t* KeyTable::EmptySlot(uint64_t tag) const {
 }
 
 uint8_t* KeyTable::Insert(const TableKey& key, std::vector<Slots>* replaced) {
-  if (static_cast<size_t>(size_) + 1 > FullAt(capacity_)) Grow(replaced);
+  if (static_cast<size_t>(size_) + 1 > FullAt(capacity_)) {
+    Grow(std::max(kCapacityMin, capacity_ * 2), replaced);
+  }
   uint8_t* slot = EmptySlot(key.tag);
+  BeforeChange(slot + kHeadBytes);
   const uint64_t word = key.IsLong() ? keys_.Add(key) : key.word;
   std::memcpy(slot, &key.tag, sizeof(uint64_t));
   std::memcpy(slot + sizeof(uint64_t), &word, sizeof(uint64_t));
@@ -71,10 +62,11 @@ uint8_t* KeyTable::Insert(const TableKey& key, std::vector<Slots>* replaced) {
   return slot + kHeadBytes;
 }
 
-void KeyTable::Grow(std::vector<Slots>* replaced) {
+void KeyTable::Grow(size_t capacity, std::vector<Slots>* replaced) {
+  ContinueSnapshot(INT64_MAX);  // its pages are those of the old slots
   Slots old = std::move(slots_);
   const size_t old_capacity = capacity_;
-  capacity_ = std::max(kCapacityMin, old_capacity * 2);
+  capacity_ = capacity;
   shift_ = 65 - std::countr_zero(capacity_);
   slots_ = memory_->Take(capacity_ * stride_);
   end_ = slots_.get() + capacity_ * stride_;
@@ -88,6 +80,9 @@ void KeyTable::Grow(std::vector<Slots>* replaced) {
 
 void KeyTable::Erase(uint8_t* value) {
   uint8_t* hole = value - kHeadBytes;
+  if (in_snapshot()) {
+    for (uint8_t* slot = hole; Word(slot) != 0; slot = Next(slot)) BeforeChange(slot + kHeadBytes);
+  }
   if (const TableKey key = KeyOf(value); key.IsLong()) {
     const size_t bytes = sizeof(uint32_t) + key.LongBytes().size();
     keys_.live -= bytes;
@@ -127,21 +122,49 @@ std::vector<uint8_t*> KeyTable::Values() const {
   return values;
 }
 
-std::vector<uint8_t*> KeyTable::SortedValues() const {
-  std::vector<uint8_t*> values;
-  values.reserve(size_);
-  // Slots are all but in order: by home, but for those that wrapped around to the front.
-  for (const bool wrapped : {false, true}) {
-    for (uint8_t* slot = slots_.get(); slot != end_; slot += stride_) {
-      if (Word(slot) == 0 || (HomeIndex(Word(slot)) > IndexOf(slot)) != wrapped) continue;
-      values.push_back(slot + kHeadBytes);
-      for (size_t i = values.size() - 1; i > 0 && Before(KeyOf(values[i]), KeyOf(values[i - 1]));
-           --i) {
-        std::swap(values[i], values[i - 1]);
-      }
+void KeyTable::Reserve(size_t keys) {
+  WEIR_CHECK(unsaved_ == nullptr);
+  size_t capacity = std::max(kCapacityMin, capacity_);
+  while (FullAt(capacity) < keys) capacity *= 2;
+  if (keys > 0 && capacity > capacity_) Grow(capacity, nullptr);
+}
+
+void KeyTable::BeginSnapshot(Saver* saver, size_t page_bytes) {
+  WEIR_CHECK(unsaved_ == nullptr && std::has_single_bit(page_bytes));
+  if (size_ == 0) return;
+  const size_t pages = (capacity_ * stride_ + page_bytes - 1) / page_bytes;
+  unsaved_ = std::make_unique<Unsaved>();
+  unsaved_->saver = saver;
+  unsaved_->shift = std::countr_zero(page_bytes);
+  unsaved_->count = pages;
+  unsaved_->bits.assign((pages + 63) / 64, ~uint64_t{0});
+  if (pages % 64 != 0) unsaved_->bits.back() = (uint64_t{1} << (pages % 64)) - 1;
+}
+
+void KeyTable::SavePage(size_t page) {
+  const auto first_slot = [&](size_t at) {
+    const size_t slot = ((at << unsaved_->shift) + stride_ - 1) / stride_;
+    return slots_.get() + std::min(slot, capacity_) * stride_;
+  };
+  const uint8_t* begin = first_slot(page);
+  const uint8_t* end = first_slot(page + 1);
+  if (begin != end) unsaved_->saver->Save(*this, begin, end);
+  unsaved_->bits[page / 64] &= ~(uint64_t{1} << (page % 64));
+  if (--unsaved_->count == 0) unsaved_.reset();
+}
+
+int64_t KeyTable::ContinueSnapshot(int64_t bytes) {
+  int64_t done = 0;
+  while (unsaved_ != nullptr && done < bytes) {
+    const uint64_t word = unsaved_->bits[unsaved_->next_word];
+    if (word == 0) {
+      ++unsaved_->next_word;
+      continue;
     }
+    done += int64_t{1} << unsaved_->shift;
+    SavePage(unsaved_->next_word * 64 + std::countr_zero(word));
   }
-  return values;
+  return done;
 }
 
 }  // namespace weir

@@ -22,10 +22,21 @@ namespace weir {
 // Values are pointed to in place. Pointers hold until version() changes; an insert that grows the
 // table and an erase change it.
 //
+// While a snapshot is being written down, slots are in pages, and a page goes to the snapshot's
+// Saver before the first change of one of its slots: whoever changes values calls BeforeChange;
+// Insert and Erase do so themselves.
+//
 // Thread: confined to its owner.
 class KeyTable {
  public:
   using Slots = SlotMemory::Piece;
+
+  // Writes slots down as they are now. Empty ones have tag 0.
+  class Saver {
+   public:
+    virtual ~Saver() = default;
+    virtual void Save(const KeyTable& table, const uint8_t* slot, const uint8_t* end) = 0;
+  };
 
   // `memory` must outlive the table. REQUIRES: value_width is a multiple of 8.
   KeyTable(size_t value_width, SlotMemory* memory)
@@ -71,6 +82,24 @@ class KeyTable {
   uint8_t* Insert(const TableKey& key, std::vector<Slots>* replaced = nullptr);
   // REQUIRES: `value` is one of this table.
   void Erase(uint8_t* value);
+  // Makes room for so many keys, so that inserting them does not grow the table. REQUIRES: no
+  // snapshot is being written down.
+  void Reserve(size_t keys);
+
+  // All slots go to `saver`, in pages of about so many bytes (a power of two). `saver` must stay
+  // until that is done or AbortSnapshot. REQUIRES: no snapshot is being written down.
+  void BeginSnapshot(Saver* saver, size_t page_bytes);
+  bool in_snapshot() const { return unsaved_ != nullptr; }
+  // Has the page of a value saved if it is not yet.
+  void BeforeChange(const uint8_t* value) {
+    if (unsaved_ == nullptr) return;
+    const size_t page = static_cast<size_t>(value - kHeadBytes - slots_.get()) >> unsaved_->shift;
+    if (unsaved_->Has(page)) SavePage(page);
+  }
+  // Saves pages in order, about so many bytes of slots; how many it were. The last one ends the
+  // snapshot.
+  int64_t ContinueSnapshot(int64_t bytes);
+  void AbortSnapshot() { unsaved_.reset(); }
 
   int64_t size() const { return size_; }
   uint64_t version() const { return version_; }
@@ -79,14 +108,22 @@ class KeyTable {
 
   // All values, in no order that means anything.
   std::vector<uint8_t*> Values() const;
-  // All values in order of (hash >> 2, encoded key).
-  std::vector<uint8_t*> SortedValues() const;
+  size_t stride() const { return stride_; }
+  static constexpr size_t kHeadBytes = 2 * sizeof(uint64_t);
   static TableKey KeyOf(const uint8_t* value) {
     return {Word(value - kHeadBytes), Word(value - sizeof(uint64_t))};
   }
 
  private:
-  static constexpr size_t kHeadBytes = 2 * sizeof(uint64_t);
+  // The pages that a snapshot still has to see. A slot is in the page in which it begins.
+  struct Unsaved {
+    Saver* saver;
+    int shift;         // log2 of the bytes of a page
+    size_t count;      // of bits set
+    size_t next_word;  // no bit is set in front of it
+    std::vector<uint64_t> bits;
+    bool Has(size_t page) const { return (bits[page / 64] >> (page % 64) & 1) != 0; }
+  };
 
   static constexpr size_t StrideOf(size_t value_width) {
     return std::max(kHeadBytes + value_width, kPairStride);
@@ -120,7 +157,8 @@ class KeyTable {
   }
   size_t IndexOf(const uint8_t* slot) const { return (slot - slots_.get()) / stride_; }
   uint8_t* EmptySlot(uint64_t tag) const;
-  void Grow(std::vector<Slots>* replaced);
+  void Grow(size_t capacity, std::vector<Slots>* replaced);
+  void SavePage(size_t page);
   void CompactKeys();
 
   size_t stride_;
@@ -132,6 +170,7 @@ class KeyTable {
   int64_t size_ = 0;
   uint64_t version_ = 0;
   Arena keys_;
+  std::unique_ptr<Unsaved> unsaved_;  // none when no snapshot needs a slot any more
 };
 
 }  // namespace weir

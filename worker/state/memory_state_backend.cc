@@ -86,20 +86,41 @@ int64_t MemoryTable::bytes() const {
   return bytes;
 }
 
-void MemoryTable::Write(int group, StateChunkWriter* writer) const {
-  const KeyTable& table = groups_[group];
-  writer->BeginTable(info_, static_cast<uint64_t>(table.size()),
-                     static_cast<size_t>(table.bytes()));
-  std::string key;
-  for (const uint8_t* value : table.SortedValues()) {
-    key.clear();
-    KeyTable::KeyOf(value).AppendBytes(&key);
-    writer->Add(key, Value(value));
+Status MemoryTable::Restore(int group, StateChunkReader* chunk) {
+  KeyTable& table = groups_[group];
+  // Entries may come in order of their slots: in a table that grew with them they would all press
+  // into its first slots. What a chunk says of others is believed within bounds.
+  constexpr uint64_t kTimesMax = 4096;
+  table.Reserve(std::max(static_cast<uint64_t>(table.size()) + chunk->entries(),
+                         std::min(chunk->table_entries(), chunk->entries() * kTimesMax)));
+  std::string sized;
+  std::string_view key_bytes;
+  std::string_view value;
+  while (chunk->NextEntry(&key_bytes, &value)) {
+    const uint32_t size = static_cast<uint32_t>(key_bytes.size());
+    sized.assign(reinterpret_cast<const char*>(&size), sizeof(size));
+    sized.append(key_bytes);
+    const TableKey key = MakeTableKey(HashOfEncodedKey(key_bytes), sized.data());
+    if (table.Find(key) != nullptr) {
+      return DataLossError(
+          Concat("keyed state '", info_.name, "' is damaged: it holds a key twice"));
+    }
+    SetValue(table.Insert(key), value);
   }
+  return {};
 }
 
-void MemoryTable::Insert(int group, const TableKey& key, std::string_view value) {
-  SetValue(groups_[group].Insert(key), value);
+void MemoryTable::BeginSnapshot(KeyGroupRange range, int max_parallelism,
+                                std::vector<KeyGroupState>* chunks) {
+  snapshot_ =
+      std::make_unique<TableSnapshot>(info_, range, max_parallelism, &groups_, view(), chunks);
+}
+
+bool MemoryTable::ContinueSnapshot(int64_t* bytes) {
+  if (snapshot_ == nullptr) return false;
+  if (snapshot_->Continue(bytes)) return true;
+  snapshot_.reset();
+  return false;
 }
 
 template <typename Tables, typename Visit>
@@ -147,7 +168,12 @@ void MemoryFixedTable::LoadRowsOf(const BatchKeys& keys, int64_t begin, int64_t 
     ForEachRow(groups_, keys, begin, end,
                [&](KeyTable&, int64_t row) { out[row] = FindOrInsert(keys, row); });
   }
-  if (moved_groups_.empty()) return;
+  if (!moved_groups_.empty()) FindMoved(keys, begin, end, out);
+  if (snapshot_ == nullptr) return;
+  for (int64_t row = begin; row < end; ++row) groups_[keys.group(row)].BeforeChange(out[row]);
+}
+
+void MemoryFixedTable::FindMoved(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out) {
   // Rows in front of the one that made its table grow still point to the old slots.
   for (int64_t row = begin; row < end; ++row) {
     const int group = keys.group(row);
@@ -157,9 +183,10 @@ void MemoryFixedTable::LoadRowsOf(const BatchKeys& keys, int64_t begin, int64_t 
   moved_groups_.clear();
 }
 
-void MemoryFixedTable::Insert(int group, const TableKey& key, std::string_view value) {
-  MemoryTable::Insert(group, key, value);
+Status MemoryFixedTable::Restore(int group, StateChunkReader* chunk) {
+  Status status = MemoryTable::Restore(group, chunk);
   pairs_[group] = groups_[group].pairs();
+  return status;
 }
 
 uint8_t* MemoryFixedTable::FindOrInsert(const BatchKeys& keys, int64_t row) {
@@ -223,10 +250,6 @@ void MemoryFixedTable::LoadWords(const BatchKeys& keys, int64_t begin, int64_t e
   for (int64_t i = 0; i < misses; ++i) out[missed[i]] = FindOrInsert(keys, missed[i]);
 }
 
-std::string_view MemoryFixedTable::Value(const uint8_t* slot_value) const {
-  return {reinterpret_cast<const char*>(slot_value), info_.value_width};
-}
-
 void MemoryFixedTable::SetValue(uint8_t* slot_value, std::string_view value) {
   std::memcpy(slot_value, value.data(), value.size());
 }
@@ -274,7 +297,7 @@ bool MemoryBytesTable::Get(int64_t row, std::string_view* value) const {
   if (keys == nullptr) return false;
   const uint8_t* slot_value = Find(*keys, row);
   if (slot_value == nullptr || BytesValue::At(slot_value).present == 0) return false;
-  *value = Value(slot_value);
+  *value = BytesValue::At(slot_value).view();
   return true;
 }
 
@@ -291,6 +314,8 @@ void MemoryBytesTable::Set(int64_t row, std::string_view value) {
     KeyTable& table = groups_[keys->group(row)];
     slot_value = table.Insert(keys->key(row), &replaced_);
     rows_[row] = {slot_value, table.version()};
+  } else {
+    groups_[keys->group(row)].BeforeChange(slot_value);
   }
   SetValue(slot_value, value);
 }
@@ -300,6 +325,7 @@ void MemoryBytesTable::Clear(int64_t row) {
   if (keys == nullptr) return;
   uint8_t* slot_value = Find(*keys, row);
   if (slot_value == nullptr || BytesValue::At(slot_value).present == 0) return;
+  groups_[keys->group(row)].BeforeChange(slot_value);
   FreeValue(slot_value);
   BytesValue::At(slot_value) = {};
   cleared_.push_back(row);
@@ -319,8 +345,8 @@ void MemoryBytesTable::EndBatch() {
   replaced_.clear();
 }
 
-std::string_view MemoryBytesTable::Value(const uint8_t* slot_value) const {
-  return BytesValue::At(slot_value).view();
+TableSnapshot::ViewValue MemoryBytesTable::view() const {
+  return [](const uint8_t* slot_value) { return BytesValue::At(slot_value).view(); };
 }
 
 // `value` may be part of the value it replaces.
@@ -353,10 +379,7 @@ void MemoryBytesTable::FreeValue(uint8_t* slot_value) {
 }
 
 MemoryStateBackend::MemoryStateBackend(KeyGroupRange range, int max_parallelism)
-    : range_(range),
-      max_parallelism_(max_parallelism),
-      batch_(range, max_parallelism),
-      restored_(range.size()) {}
+    : range_(range), max_parallelism_(max_parallelism), batch_(range, max_parallelism) {}
 
 StatusOr<KeyedBytes*> MemoryStateBackend::BytesTable(const std::string& name) {
   const StateTableInfo info{name, StateTableKind::kBytes, 0, ""};
@@ -404,47 +427,43 @@ Status MemoryStateBackend::EndBatch() {
   return batch_.End();
 }
 
-StatusOr<std::vector<KeyGroupState>> MemoryStateBackend::Snapshot() {
-  WEIR_CHECK(!batch_.in_process());
+Status MemoryStateBackend::BeginSnapshot() {
+  WEIR_CHECK(!batch_.in_process() && !in_snapshot_);
   if (!batch_.error().ok()) return batch_.error();
-  std::vector<KeyGroupState> chunks;
-  for (int group = 0; group < range_.size(); ++group) {
-    std::vector<const MemoryTable*> tables;
-    for (const auto& [name, table] : tables_) {
-      if (table->entries(group) > 0) tables.push_back(table.get());
-    }
-    if (tables.empty()) continue;
-    StateChunkWriter writer(range_.begin + group, max_parallelism_);
-    for (const MemoryTable* table : tables) table->Write(group, &writer);
-    chunks.push_back({range_.begin + group, writer.Finish()});
+  chunks_.clear();
+  if (range_.size() == 0) return {};
+  for (const auto& [name, table] : tables_) {
+    table->BeginSnapshot(range_, max_parallelism_, &chunks_);
+    in_snapshot_ = true;
   }
-  return chunks;
+  return {};
+}
+
+void MemoryStateBackend::ContinueSnapshot(int64_t bytes) {
+  WEIR_CHECK(!batch_.in_process());
+  for (const auto& [name, table] : tables_) {
+    if (table->ContinueSnapshot(&bytes)) return;
+  }
+  in_snapshot_ = false;
+}
+
+std::vector<KeyGroupState> MemoryStateBackend::TakeChunks() {
+  return std::exchange(chunks_, std::vector<KeyGroupState>());
+}
+
+void MemoryStateBackend::AbortSnapshot() {
+  for (const auto& [name, table] : tables_) table->AbortSnapshot();
+  in_snapshot_ = false;
+  chunks_.clear();
 }
 
 Status MemoryStateBackend::Restore(int key_group, std::string_view bytes) {
-  WEIR_CHECK(!batch_.in_process() && range_.Contains(key_group));
-  const int group = key_group - range_.begin;
-  WEIR_CHECK(!restored_[group]);
+  WEIR_CHECK(!batch_.in_process() && !in_snapshot_ && range_.Contains(key_group));
   WEIR_ASSIGN_OR_RETURN(StateChunkReader chunk,
                         StateChunkReader::Open(key_group, max_parallelism_, bytes));
-  for (StateChunkReader walk = chunk; walk.NextTable();) {
-    WEIR_RETURN_IF_ERROR(
-        CheckTable(walk.table()).WithContext(Concat("cannot restore key group ", key_group)));
-  }
-  restored_[group] = true;
-  std::string sized;
-  while (chunk.NextTable()) {
-    MemoryTable& table = Table(chunk.table());
-    std::string_view key;
-    std::string_view value;
-    while (chunk.NextEntry(&key, &value)) {
-      const uint32_t size = static_cast<uint32_t>(key.size());
-      sized.assign(reinterpret_cast<const char*>(&size), sizeof(size));
-      sized.append(key);
-      table.Insert(group, MakeTableKey(HashOfEncodedKey(key), sized.data()), value);
-    }
-  }
-  return {};
+  const std::string context = Concat("cannot restore key group ", key_group);
+  WEIR_RETURN_IF_ERROR(CheckTable(chunk.table()).WithContext(context));
+  return Table(chunk.table()).Restore(key_group - range_.begin, &chunk).WithContext(context);
 }
 
 int64_t MemoryStateBackend::bytes() const {

@@ -12,6 +12,7 @@
 #include "worker/state/key_table.h"
 #include "worker/state/state_backend.h"
 #include "worker/state/state_format.h"
+#include "worker/state/table_snapshot.h"
 
 namespace weir {
 
@@ -51,17 +52,21 @@ class MemoryTable {
   MemoryTable& operator=(const MemoryTable&) = delete;
 
   const StateTableInfo& info() const { return info_; }
-  int64_t entries(int group) const { return groups_[group].size(); }
   virtual int64_t bytes() const;
-  // Writes the entries of a key group, in order.
-  void Write(int group, StateChunkWriter* writer) const;
-  // REQUIRES: the key is not there.
-  virtual void Insert(int group, const TableKey& key, std::string_view value);
+  // The entries of a chunk that was opened for this key group. kDataLoss for a key that is there.
+  virtual Status Restore(int group, StateChunkReader* chunk);
+
+  // Begins a snapshot of what the table holds now; its chunks go to `chunks`.
+  void BeginSnapshot(KeyGroupRange range, int max_parallelism, std::vector<KeyGroupState>* chunks);
+  // As TableSnapshot::Continue; false also when there is none.
+  bool ContinueSnapshot(int64_t* bytes);
+  void AbortSnapshot() { snapshot_.reset(); }
   // The batch in process ends.
   virtual void EndBatch() {}
 
  protected:
-  virtual std::string_view Value(const uint8_t* slot_value) const = 0;
+  // How to read a value of kBytes.
+  virtual TableSnapshot::ViewValue view() const = 0;
   virtual void SetValue(uint8_t* slot_value, std::string_view value) = 0;
   // Calls visit(table, row) for all rows, memory of the rows ahead being on its way.
   template <typename Tables, typename Visit>
@@ -71,6 +76,7 @@ class MemoryTable {
   const StateTableInfo info_;
   std::vector<KeyTable> groups_;
   BatchInProcess* const batch_;
+  std::unique_ptr<TableSnapshot> snapshot_;  // the one in progress
 };
 
 class MemoryFixedTable final : public MemoryTable, public FixedTable {
@@ -80,16 +86,19 @@ class MemoryFixedTable final : public MemoryTable, public FixedTable {
   int value_width() const override { return static_cast<int>(info_.value_width); }
   Status Load(std::vector<uint8_t*>* values) override;
   Status LoadRows(int64_t begin, int64_t end, std::vector<uint8_t*>* values) override;
-  void Insert(int group, const TableKey& key, std::string_view value) override;
+  Status Restore(int group, StateChunkReader* chunk) override;
 
  private:
-  std::string_view Value(const uint8_t* slot_value) const override;
+  TableSnapshot::ViewValue view() const override { return nullptr; }
   void SetValue(uint8_t* slot_value, std::string_view value) override;
   void LoadRowsOf(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out);
   void LoadWords(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out);
   void FindPairs(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out);
   // The value of the key of a row, made if there is none.
   uint8_t* FindOrInsert(const BatchKeys& keys, int64_t row);
+
+  // Looks up the rows of the groups that have grown once more.
+  void FindMoved(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out);
 
   std::vector<KeyTable::Pairs> pairs_;  // per group
   std::vector<char> moved_;             // per group, whether it has grown in this Load
@@ -121,7 +130,7 @@ class MemoryBytesTable final : public MemoryTable, public KeyedBytes {
   uint8_t* Find(const BatchKeys& keys, int64_t row) const;
   void FreeValue(uint8_t* slot_value);
 
-  std::string_view Value(const uint8_t* slot_value) const override;
+  TableSnapshot::ViewValue view() const override;
   void SetValue(uint8_t* slot_value, std::string_view value) override;
 
   int64_t heap_bytes_ = 0;
@@ -143,7 +152,11 @@ class MemoryStateBackend final : public StateBackend {
                                          const std::string& layout) override;
   void BeginBatch(const RecordBatch& batch, std::span<const int> key_columns) override;
   Status EndBatch() override;
-  StatusOr<std::vector<KeyGroupState>> Snapshot() override;
+  Status BeginSnapshot() override;
+  void ContinueSnapshot(int64_t bytes) override;
+  bool in_snapshot() const override { return in_snapshot_; }
+  std::vector<KeyGroupState> TakeChunks() override;
+  void AbortSnapshot() override;
   Status Restore(int key_group, std::string_view bytes) override;
   int64_t bytes() const override;
 
@@ -156,7 +169,8 @@ class MemoryStateBackend final : public StateBackend {
   BatchInProcess batch_;
   SlotMemory memory_;
   std::map<std::string, std::unique_ptr<MemoryTable>> tables_;
-  std::vector<bool> restored_;
+  bool in_snapshot_ = false;
+  std::vector<KeyGroupState> chunks_;  // of the snapshot, full
 };
 
 }  // namespace weir

@@ -6,6 +6,12 @@
 
 namespace weir {
 
+StatusOr<std::vector<KeyGroupState>> StateBackend::Snapshot() {
+  WEIR_RETURN_IF_ERROR(BeginSnapshot());
+  ContinueSnapshot(INT64_MAX);
+  return TakeChunks();
+}
+
 StatusOr<std::unique_ptr<StateBackend>> MakeStateBackend(std::string_view name, KeyGroupRange range,
                                                          int max_parallelism) {
   WEIR_CHECK(range.begin >= 0 && range.begin <= range.end && range.end <= max_parallelism);

@@ -29,7 +29,7 @@ class FixedTable {
   virtual Status LoadRows(int64_t begin, int64_t end, std::vector<uint8_t*>* values) = 0;
 };
 
-// All state of one key group: see state_format.h.
+// A chunk of the state of one key group: see state_format.h.
 struct KeyGroupState {
   int key_group = 0;
   std::string bytes;
@@ -40,11 +40,11 @@ struct KeyGroupState {
 //
 // A batch is in process from BeginBatch to EndBatch. Its keys are hashed and looked up when a
 // table is first used in it, so that an operator which uses none pays nothing. Between batches the
-// state is consistent and can be snapshotted.
+// state is consistent and a snapshot can begin, which is written down while further batches come.
 //
 // What an operator does wrong with its state (use outside a batch, a row that is not in it) cannot
 // be returned by KeyedBytes: reads find nothing, writes do nothing, and the next EndBatch or
-// Snapshot returns the error. The task has to fail then.
+// BeginSnapshot returns the error. The task has to fail then.
 //
 // Thread: the task's.
 class StateBackend {
@@ -67,13 +67,28 @@ class StateBackend {
   // Ends the batch; what was changed is in the state. REQUIRES: a batch is in process.
   virtual Status EndBatch() = 0;
 
-  // One chunk for each key group that holds anything, in order of key groups. Equal contents give
-  // equal bytes, whatever the history. REQUIRES: no batch is in process.
-  virtual StatusOr<std::vector<KeyGroupState>> Snapshot() = 0;
-  // Takes in a chunk that Snapshot made, by any backend, at any parallelism. May come before or
-  // after the tables are asked for. kDataLoss for damaged bytes; user error for a table that was
-  // asked for as another kind, width or layout; nothing is taken in then. REQUIRES: no batch is in
-  // process, and the key group is in range and was not restored before.
+  // A snapshot holds the contents at its begin, whatever changes while it is written down bit by
+  // bit: what changes is written down first. What an operator is about to change is, so that a
+  // batch takes longer meanwhile.
+  // REQUIRES: no batch is in process and no snapshot in progress.
+  virtual Status BeginSnapshot() = 0;
+  // Writes down what about so many bytes of memory hold; the last bit ends the snapshot.
+  // REQUIRES: no batch is in process.
+  virtual void ContinueSnapshot(int64_t bytes) = 0;
+  virtual bool in_snapshot() const = 0;
+  // The chunks that have been filled since the last call, also by batches: all of them once the
+  // snapshot has ended. A key group has several, in no order (state_format.h).
+  virtual std::vector<KeyGroupState> TakeChunks() = 0;
+  // Ends a snapshot half-way: what of it has not been taken is dropped.
+  virtual void AbortSnapshot() = 0;
+  // A whole snapshot at once. REQUIRES: as BeginSnapshot.
+  StatusOr<std::vector<KeyGroupState>> Snapshot();
+
+  // Takes in a chunk of a snapshot, by any backend, at any parallelism. May come before or after
+  // the tables are asked for. kDataLoss for damaged bytes; user error for a table that was asked
+  // for as another kind, width or layout; nothing is taken in then. kDataLoss also for a key that
+  // is there already: then the state is of no use any more. REQUIRES: no batch is in process and
+  // no snapshot in progress, and the key group is in range.
   virtual Status Restore(int key_group, std::string_view bytes) = 0;
 
   // Memory that the tables hold.

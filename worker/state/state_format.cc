@@ -12,7 +12,8 @@
 namespace weir {
 namespace {
 
-constexpr std::string_view kMagic = "WKG1";
+constexpr std::string_view kMagic = "WKG2";
+constexpr std::string_view kOldMagic = "WKG1";
 constexpr size_t kChecksumBytes = sizeof(uint64_t);
 
 template <typename T>
@@ -64,21 +65,21 @@ std::string StateTableInfo::Describe() const {
 
 uint64_t HashOfEncodedKey(std::string_view key) { return XXH3_64bits(key.data(), key.size()); }
 
-StateChunkWriter::StateChunkWriter(int key_group, int max_parallelism) {
+StateChunkWriter::StateChunkWriter(int key_group, int max_parallelism, const StateTableInfo& table,
+                                   StateKeyForm keys, uint64_t table_entries, size_t bytes_expected)
+    : fixed_(table.kind == StateTableKind::kFixed) {
+  out_.reserve(bytes_expected);
   out_.append(kMagic);
   Put<uint32_t>(&out_, static_cast<uint32_t>(key_group));
   Put<uint32_t>(&out_, static_cast<uint32_t>(max_parallelism));
-}
-
-void StateChunkWriter::BeginTable(const StateTableInfo& info, uint64_t entries,
-                                  size_t bytes_expected) {
-  out_.reserve(out_.size() + bytes_expected);
-  Put<uint8_t>(&out_, static_cast<uint8_t>(info.kind));
-  Put<uint32_t>(&out_, info.value_width);
-  PutText(&out_, info.name);
-  PutText(&out_, info.layout);
-  Put<uint64_t>(&out_, entries);
-  fixed_ = info.kind == StateTableKind::kFixed;
+  Put<uint8_t>(&out_, static_cast<uint8_t>(table.kind));
+  Put<uint8_t>(&out_, static_cast<uint8_t>(keys));
+  Put<uint32_t>(&out_, table.value_width);
+  PutText(&out_, table.name);
+  PutText(&out_, table.layout);
+  Put<uint64_t>(&out_, table_entries);
+  count_at_ = out_.size();
+  Put<uint64_t>(&out_, 0);
 }
 
 void StateChunkWriter::Add(std::string_view key, std::string_view value) {
@@ -88,10 +89,25 @@ void StateChunkWriter::Add(std::string_view key, std::string_view value) {
   } else {
     PutText(&out_, value);
   }
+  ++entries_;
+}
+
+char* StateChunkWriter::Extend(size_t bytes) {
+  const size_t begin = out_.size();
+  out_.resize(begin + bytes);
+  return out_.data() + begin;
+}
+
+void StateChunkWriter::Filled(const char* end, uint64_t entries) {
+  out_.resize(static_cast<size_t>(end - out_.data()));
+  entries_ += entries;
 }
 
 std::string StateChunkWriter::Finish() {
-  Put<uint8_t>(&out_, 0);
+  WEIR_CHECK(entries_ > 0);
+  for (size_t i = 0; i < sizeof(entries_); ++i) {
+    out_[count_at_ + i] = static_cast<char>(entries_ >> (8 * i));
+  }
   Put<uint64_t>(&out_, XXH3_64bits(out_.data(), out_.size()));
   return std::move(out_);
 }
@@ -102,9 +118,7 @@ StatusOr<StateChunkReader> StateChunkReader::Open(int key_group, int max_paralle
     return DataLossError(Concat("the state of key group ", key_group, " (", bytes.size(),
                                 " bytes) is damaged: ", what));
   };
-  if (bytes.size() < kMagic.size() + kChecksumBytes || bytes.substr(0, kMagic.size()) != kMagic) {
-    return damaged("it does not begin as such");
-  }
+  if (bytes.size() < kMagic.size() + kChecksumBytes) return damaged("it is cut");
   std::string_view body = bytes.substr(0, bytes.size() - kChecksumBytes);
   std::string_view trailer = bytes.substr(body.size());
   uint64_t checksum = 0;
@@ -112,6 +126,12 @@ StatusOr<StateChunkReader> StateChunkReader::Open(int key_group, int max_paralle
   if (checksum != XXH3_64bits(body.data(), body.size())) {
     return damaged("its checksum does not hold");
   }
+  if (body.starts_with(kOldMagic)) {
+    return InvalidArgumentError(Concat("the state of key group ", key_group, " has the format ",
+                                       kOldMagic, " of an earlier version of Weir; this one reads ",
+                                       kMagic));
+  }
+  if (!body.starts_with(kMagic)) return damaged("it does not begin as such");
   body.remove_prefix(kMagic.size());
   uint32_t stored_key_group = 0;
   uint32_t stored_max_parallelism = 0;
@@ -127,52 +147,46 @@ StatusOr<StateChunkReader> StateChunkReader::Open(int key_group, int max_paralle
   if (stored_key_group != static_cast<uint32_t>(key_group)) {
     return damaged(Concat("it is that of key group ", stored_key_group));
   }
-  StateChunkReader walk(body);
+  StateChunkReader chunk;
+  if (!chunk.TakeHead(body)) return damaged("the head of its table is wrong");
+  StateChunkReader walk = chunk;
   if (const std::string_view problem = walk.Problem(key_group, max_parallelism); !problem.empty()) {
     return damaged(problem);
   }
-  return StateChunkReader(body);
+  return chunk;
 }
 
-// What is wrong with the tables, walking them to the end; empty: nothing.
+// What is wrong with the entries, walking them to the end; empty: nothing.
 std::string_view StateChunkReader::Problem(int key_group, int max_parallelism) {
-  std::string last_name;
-  for (bool first = true;; first = false) {
-    if (rest_.empty()) return "it ends within its tables";
-    if (rest_[0] == 0) return rest_.size() == 1 ? "" : "bytes follow its end";
-    if (!TakeTable()) return "the head of a table is wrong";
-    if (!first && table_.name <= last_name) return "its tables are not in order";
-    last_name = table_.name;
-    uint64_t last_hash = 0;
-    std::string_view last_key;
-    for (uint64_t i = 0; i < entries_; ++i) {
-      std::string_view key;
-      std::string_view value;
-      if (!TakeEntry(&key, &value)) return "it ends within a table";
-      const uint64_t hash = HashOfEncodedKey(key);
-      if (KeyGroupOf(hash, max_parallelism) != key_group) return "a key is of another key group";
-      const uint64_t order = hash >> 2;
-      if (i > 0 && (order < last_hash || (order == last_hash && key <= last_key))) {
-        return "its keys are not in order";
-      }
-      last_hash = order;
-      last_key = key;
+  if (entries_ == 0 || table_entries_ < entries_) return "it cannot have so many entries";
+  std::string_view key;
+  std::string_view value;
+  for (uint64_t i = 0; i < entries_; ++i) {
+    if (!TakeEntry(&key, &value)) return "it ends within its entries";
+    if (KeyGroupOf(HashOfEncodedKey(key), max_parallelism) != key_group) {
+      return "a key is of another key group";
     }
   }
+  return rest_.empty() ? "" : "bytes follow its entries";
 }
 
-bool StateChunkReader::TakeTable() {
+bool StateChunkReader::TakeHead(std::string_view body) {
+  rest_ = body;
   uint8_t kind = 0;
+  uint8_t keys = 0;
   std::string_view name;
   std::string_view layout;
-  if (!Take(&rest_, &kind) || !Take(&rest_, &table_.value_width) || !TakeText(&rest_, &name) ||
-      !TakeText(&rest_, &layout) || !Take(&rest_, &entries_)) {
+  if (!Take(&rest_, &kind) || !Take(&rest_, &keys) || !Take(&rest_, &table_.value_width) ||
+      !TakeText(&rest_, &name) || !TakeText(&rest_, &layout) || !Take(&rest_, &table_entries_) ||
+      !Take(&rest_, &entries_)) {
     return false;
   }
   table_.kind = static_cast<StateTableKind>(kind);
   table_.name = name;
   table_.layout = layout;
+  keys_ = static_cast<StateKeyForm>(keys);
   entries_left_ = entries_;
+  if (keys_ != StateKeyForm::kAny && keys_ != StateKeyForm::kNumber) return false;
   switch (table_.kind) {
     case StateTableKind::kBytes:
       return table_.value_width == 0;
@@ -183,17 +197,16 @@ bool StateChunkReader::TakeTable() {
 }
 
 bool StateChunkReader::TakeEntry(std::string_view* key, std::string_view* value) {
-  if (!TakeText(&rest_, key)) return false;
+  if (keys_ == StateKeyForm::kNumber) {
+    std::string_view number;
+    if (!TakeBytes(&rest_, sizeof(uint64_t), &number)) return false;
+    std::memcpy(number_.data() + 1, number.data(), sizeof(uint64_t));
+    *key = {number_.data(), number_.size()};
+  } else if (!TakeText(&rest_, key)) {
+    return false;
+  }
   return table_.kind == StateTableKind::kFixed ? TakeBytes(&rest_, table_.value_width, value)
                                                : TakeText(&rest_, value);
-}
-
-bool StateChunkReader::NextTable() {
-  std::string_view key;
-  std::string_view value;
-  while (NextEntry(&key, &value)) {
-  }
-  return rest_[0] != 0 && TakeTable();
 }
 
 bool StateChunkReader::NextEntry(std::string_view* key, std::string_view* value) {

@@ -211,6 +211,7 @@ Status GenerationHost::Start() {
       task_environment.seed = environment_.random->Next64();
       task_environment.wake = seat.wake;
       task_environment.registry = registry_;
+      task_environment.snapshot_pace = environment_.snapshot_pace;
       auto task = std::make_shared<Task>(std::move(description), std::move(task_environment),
                                          *observer_, std::move(inputs), std::move(outputs));
       Task* raw = task.get();

@@ -51,10 +51,12 @@ std::string_view ToString(BlockingReason reason) {
 // A snapshot on its way to being durable.
 struct Task::PendingSnapshot {
   Barrier barrier;
-  std::vector<OperatorSnapshot> parts;  // by node; handles and committables come later
-  std::vector<FrozenState> states;      // by node
+  std::vector<OperatorSnapshot> parts;              // by node; handles and committables come later
+  std::vector<FrozenState> states;                  // by node
+  std::vector<std::shared_ptr<ChunkStream>> keyed;  // by node; those of states
   std::vector<SnapshotMetrics> metrics;
   int64_t frozen_us = 0;
+  int64_t longest_step_us = 0;
   bool aborted = false;
   // By node, true: it has been asked for its committables.
   std::vector<bool> owners;
@@ -142,7 +144,7 @@ void Task::RunMail() {
 StepResult Task::Step() {
   const Task* outer = std::exchange(stepping, this);
   Spends rested = spends_.load(std::memory_order_relaxed);
-  Account(Spends::kBusy);
+  const int64_t start_us = Account(Spends::kBusy);
   RunMail();
   StepResult result;
   switch (state_) {
@@ -167,7 +169,10 @@ StepResult Task::Step() {
   if (result.kind != StepResult::Kind::kProgress) {
     spends_.store(rested, std::memory_order_relaxed);
   }
-  Account(SpendsAfter(result));
+  const int64_t step_us = Account(SpendsAfter(result)) - start_us;
+  for (const auto& [checkpoint, snapshot] : snapshots_) {
+    snapshot->longest_step_us = std::max(snapshot->longest_step_us, step_us);
+  }
   blocked_on_.store(
       result.kind == StepResult::Kind::kBlocked ? result.reason : BlockingReason::kNone,
       std::memory_order_relaxed);
@@ -184,7 +189,7 @@ Task::Spends Task::SpendsAfter(StepResult result) {
   return held_back ? Spends::kBackpressured : Spends::kIdle;
 }
 
-void Task::Account(Spends from_now_on) {
+int64_t Task::Account(Spends from_now_on) {
   int64_t now_us = environment_.clock->MonotonicMicros();
   int64_t since_us = accounted_until_us_.load(std::memory_order_relaxed);
   if (since_us != 0) {
@@ -197,9 +202,19 @@ void Task::Account(Spends from_now_on) {
   spends_.store(from_now_on, std::memory_order_relaxed);
   // Last: who reads in between counts a little time too late, never twice.
   accounted_until_us_.store(now_us, std::memory_order_release);
+  return now_us;
 }
 
 StepResult Task::StepRunning() {
+  StepResult result = StepChain();
+  if (in_progress_ != nullptr && error_.ok() &&
+      ContinueSnapshot(environment_.snapshot_pace.step_bytes)) {
+    result = {StepResult::Kind::kProgress, BlockingReason::kNone};
+  }
+  return result;
+}
+
+StepResult Task::StepChain() {
   if (!OutputsHaveCredit()) return {StepResult::Kind::kBlocked, BlockingReason::kCredit};
   BlockingReason blocked = BlockedByCommittables();
   if (blocked != BlockingReason::kNone) return {StepResult::Kind::kBlocked, blocked};
@@ -411,7 +426,7 @@ void Task::OnAborted(CheckpointId checkpoint) {
   }
   if (auto found = snapshots_.find(checkpoint); found != snapshots_.end()) {
     found->second->aborted = true;
-    found->second->states.clear();  // all but what is being written
+    DropKeyedState(found->second);
   }
   if (state_ != State::kRunning && state_ != State::kEndedInput) return;
   for (const auto& node : nodes_) {
@@ -422,10 +437,13 @@ void Task::OnAborted(CheckpointId checkpoint) {
 void Task::TakeSnapshot(Barrier barrier, int64_t first_barrier_wall_us, int64_t alignment_us) {
   if (!error_.ok()) return;
   int64_t start_us = environment_.clock->MonotonicMicros();
+  // An earlier one that is not written down yet has to be now: this is a stall.
+  while (in_progress_ != nullptr) ContinueSnapshot(INT64_MAX);
   auto snapshot = std::make_shared<PendingSnapshot>();
   snapshot->barrier = barrier;
   snapshot->owners.resize(nodes_.size());
   snapshot->prepared.resize(nodes_.size());
+  int64_t state_bytes = 0;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const std::unique_ptr<Node>& node = nodes_[i];
     FrozenState state;
@@ -434,14 +452,16 @@ void Task::TakeSnapshot(Barrier barrier, int64_t first_barrier_wall_us, int64_t 
       state.has_positions = true;
     }
     if (node->state != nullptr) {
-      StatusOr<std::vector<KeyGroupState>> keyed = node->state->Snapshot();
-      if (!keyed.ok()) {
-        error_ = keyed.status();
+      Status begun = node->state->BeginSnapshot();
+      if (!begun.ok()) {
+        error_ = std::move(begun);
         error_uid_ = node->vertex.uid;
         return;
       }
-      state.keyed = std::move(*keyed);
+      state.keyed = std::make_shared<ChunkStream>();
+      state_bytes += node->state->bytes();
     }
+    snapshot->keyed.push_back(state.keyed);
     if (CommittableOwner* owner = node->committable_owner()) {
       snapshot->owners[i] = true;
       owner->Prepare(barrier.checkpoint,
@@ -463,20 +483,55 @@ void Task::TakeSnapshot(Barrier barrier, int64_t first_barrier_wall_us, int64_t 
     metrics.subtask = description_.subtask;
     metrics.barrier_wall_us = first_barrier_wall_us;
     metrics.alignment_us = alignment_us;
-    for (const KeyGroupState& group : state.keyed) {
-      metrics.bytes += static_cast<int64_t>(group.bytes.size());
-    }
     snapshot->metrics.push_back(metrics);
     snapshot->states.push_back(std::move(state));
   }
   for (const auto& output : outputs_) output->Broadcast(barrier);
   held_since_us_ = 0;
+  in_progress_ = snapshot;
+  const SnapshotPace& pace = environment_.snapshot_pace;
+  if (state_bytes <= pace.at_once_bytes) ContinueSnapshot(INT64_MAX);
   snapshot->frozen_us = environment_.clock->MonotonicMicros();
   for (SnapshotMetrics& metrics : snapshot->metrics) {
     metrics.synchronous_us = snapshot->frozen_us - start_us;
   }
   snapshots_[barrier.checkpoint] = snapshot;
   flows_->Spawn(SnapshotFlow(std::move(snapshot)));
+}
+
+bool Task::ContinueSnapshot(int64_t bytes) {
+  const std::shared_ptr<PendingSnapshot> snapshot = in_progress_;
+  bool progress = false;
+  bool complete = true;
+  for (size_t i = 0; i < nodes_.size() && complete; ++i) {
+    const std::shared_ptr<ChunkStream>& keyed = snapshot->keyed[i];
+    if (keyed == nullptr || keyed->closed()) continue;
+    StateBackend& state = *nodes_[i]->state;
+    // What batches had to save first.
+    keyed->Put(state.TakeChunks());
+    const int64_t ahead_bytes = keyed->bytes() - ChunkStream::kWriteBytes;
+    if (bytes < INT64_MAX && ahead_bytes >= environment_.snapshot_pace.ahead_bytes_max) {
+      return progress;
+    }
+    state.ContinueSnapshot(bytes);
+    progress = true;
+    keyed->Put(state.TakeChunks());
+    complete = !state.in_snapshot();
+    if (complete) keyed->Close();
+  }
+  if (complete) in_progress_ = nullptr;
+  return progress;
+}
+
+// Nobody wants the keyed state of this snapshot any more.
+void Task::DropKeyedState(const std::shared_ptr<PendingSnapshot>& snapshot) {
+  if (in_progress_ == snapshot) in_progress_ = nullptr;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const std::shared_ptr<ChunkStream> keyed = snapshot->keyed[i];
+    if (keyed == nullptr || keyed->dropped()) continue;
+    if (!keyed->closed()) nodes_[i]->state->AbortSnapshot();
+    keyed->Drop();
+  }
 }
 
 // The state files of all operators, durable; their parts go into `ack`.
@@ -514,6 +569,7 @@ Co<void> Task::SnapshotFlow(std::shared_ptr<PendingSnapshot> snapshot) {
   }
   ++writing_snapshots_;
   ack.error = co_await WriteSnapshot(snapshot, &ack);
+  if (!ack.error.ok()) DropKeyedState(snapshot);
   --writing_snapshots_;
   snapshot_written_.Notify();
   for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -531,7 +587,10 @@ Co<void> Task::SnapshotFlow(std::shared_ptr<PendingSnapshot> snapshot) {
   snapshots_.erase(ack.checkpoint);
   if (snapshot->aborted) co_return;
   int64_t asynchronous_us = environment_.clock->MonotonicMicros() - snapshot->frozen_us;
-  for (SnapshotMetrics& metrics : snapshot->metrics) metrics.asynchronous_us = asynchronous_us;
+  for (SnapshotMetrics& metrics : snapshot->metrics) {
+    metrics.asynchronous_us = asynchronous_us;
+    metrics.longest_step_us = snapshot->longest_step_us;
+  }
   ack.metrics = std::move(snapshot->metrics);
   observer_.OnAcknowledge(std::move(ack));
 }
@@ -667,6 +726,7 @@ void Task::Shutdown() {
   if (state_ == State::kDone && closed_) return;
   const Task* outer = std::exchange(stepping, this);
   state_ = State::kDone;
+  in_progress_ = nullptr;
   closed_.store(true, std::memory_order_release);
   for (const auto& node : nodes_) {
     if (node->source != nullptr) node->source->Close();

@@ -23,6 +23,7 @@
 #include "common/threading/executor.h"
 #include "worker/task/edge_output.h"
 #include "worker/task/input_gate.h"
+#include "worker/task/snapshot_pace.h"
 
 namespace weir {
 
@@ -60,6 +61,7 @@ struct TaskEnvironment {
   uint64_t seed = 0;           // for unique names
   std::function<void()> wake;  // thread-safe: the task wants to be stepped
   const Registry* registry = nullptr;
+  SnapshotPace snapshot_pace;
 };
 
 // Which task this is and what it is part of.
@@ -127,6 +129,7 @@ class Task : public Executor {
 
   void RunMail();
   StepResult StepRunning();
+  StepResult StepChain();
   StepResult StepSource();
   StepResult StepInputs();
   bool OutputsHaveCredit() const;
@@ -138,6 +141,9 @@ class Task : public Executor {
   void OnBarrier(int channel, const Barrier& barrier);
   void EndInput();
   void TakeSnapshot(Barrier barrier, int64_t first_barrier_wall_us, int64_t alignment_us);
+  // Writes down more of the snapshot in progress; true: there was some to write and room for it.
+  bool ContinueSnapshot(int64_t bytes);
+  void DropKeyedState(const std::shared_ptr<PendingSnapshot>& snapshot);
   Co<void> StartFlow();
   void RestoreCounts(Node& node);
   Co<Status> RestoreNode(Node& node);
@@ -148,7 +154,7 @@ class Task : public Executor {
   // Where its time goes from now on; what has passed since goes where it was.
   enum class Spends { kBusy, kIdle, kBackpressured };
   static Spends SpendsAfter(StepResult result);
-  void Account(Spends from_now_on);
+  int64_t Account(Spends from_now_on);  // the time now
 
   const TaskDescription description_;
   TaskEnvironment environment_;
@@ -174,6 +180,7 @@ class Task : public Executor {
   // be under way, and of one that is aborted before its turn nothing is: storage that hangs holds
   // up so many, not all of those that expire meanwhile.
   std::map<CheckpointId, std::shared_ptr<PendingSnapshot>> snapshots_;
+  std::shared_ptr<PendingSnapshot> in_progress_;  // the one whose keyed state is being written down
   int writing_snapshots_ = 0;
   CoSignal snapshot_written_;
 

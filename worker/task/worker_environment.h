@@ -15,6 +15,7 @@
 #include "common/storage/file_system.h"
 #include "common/threading/executor.h"
 #include "worker/network/data_plane.h"
+#include "worker/task/snapshot_pace.h"
 #include "worker/task/task_runner.h"
 
 namespace weir {
@@ -40,6 +41,7 @@ struct WorkerEnvironment {
   const Registry* registry = nullptr;
   // What may wait in one channel at most; less where a worker has many of them.
   int64_t channel_window_bytes_max = int64_t{1} << 20;
+  SnapshotPace snapshot_pace;
   // A file system whose answers go to `owner`, for a task.
   std::function<std::unique_ptr<FileSystem>(Executor& owner)> make_files;
   // Loads a job library, once per path; it stays as long as the process.

@@ -14,11 +14,13 @@
 #include <random>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/record/batch_builder.h"
 #include "common/record/key_group.h"
 #include "worker/state/state_backend.h"
+#include "worker/state/state_format.h"
 
 namespace weir {
 namespace {
@@ -103,11 +105,22 @@ class StateBackendContract : public testing::TestWithParam<const char*> {
     return std::move(snapshot).value();
   }
 
-  static std::map<int, std::string> ByKeyGroup(const std::vector<KeyGroupState>& chunks) {
-    std::map<int, std::string> map;
-    for (const KeyGroupState& chunk : chunks) map[chunk.key_group] = chunk.bytes;
-    EXPECT_EQ(map.size(), chunks.size());
-    return map;
+  // What chunks hold: by key group, table and key the value. No key comes twice.
+  using Contents = std::map<std::tuple<int, std::string, std::string>, std::string>;
+  static Contents ContentsOf(const std::vector<KeyGroupState>& chunks,
+                             int max_parallelism = kMaxParallelism) {
+    Contents contents;
+    for (const KeyGroupState& chunk : chunks) {
+      auto reader = StateChunkReader::Open(chunk.key_group, max_parallelism, chunk.bytes);
+      EXPECT_TRUE(reader.ok()) << reader.status();
+      if (!reader.ok()) continue;
+      std::string_view key, value;
+      while (reader->NextEntry(&key, &value)) {
+        const std::tuple at(chunk.key_group, reader->table().name, std::string(key));
+        EXPECT_TRUE(contents.emplace(at, value).second);
+      }
+    }
+    return contents;
   }
 };
 
@@ -403,9 +416,133 @@ TEST_P(StateBackendContract, RandomKeysBehaveAsInAMap) {
   }
 }
 
+// Batches of every kind come while a snapshot is written down in bits of every size; what is
+// restored from it is what a std::map had at its begin. Tables grow, shrink and are made meanwhile.
+TEST_P(StateBackendContract, ASnapshotHoldsWhatWasThereWhenItBegan) {
+  auto schema =
+      std::make_shared<const Schema>(std::vector<Field>{{"n", Type::kInt64}, {"s", Type::kString}});
+  struct Held {
+    std::map<std::string, int64_t> counts;
+    std::map<std::string, std::string> texts;
+  };
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    std::mt19937_64 random(seed);
+    const std::vector<int> columns = {static_cast<int>(seed % 2)};
+    const int width = seed % 3 == 0 ? 300 : 8 * static_cast<int>(1 + random() % 4);
+    auto backend = Make({0, 2}, 2);
+    FixedTable* fixed = Fixed(*backend, width);
+    KeyedBytes* bytes = Bytes(*backend);
+    Held held;
+    // Rows of up to `keys` keys count, and set, clear or only read a text.
+    auto batch_of = [&](int rows, uint64_t keys, uint64_t clears) {
+      BatchBuilder builder(schema);
+      std::vector<std::string> names;
+      for (int row = 0; row < rows; ++row) {
+        const uint64_t key = random() % keys;
+        std::string text = std::string(key % 23, 'x') + std::to_string(key);
+        if (key % 101 == 3) {
+          builder.column(0).AppendNull();
+          builder.column(1).AppendNull();
+          text = "null";
+        } else {
+          builder.column(0).AppendInt64(static_cast<int64_t>(key * 0x9e3779b97f4a7c15));
+          builder.column(1).AppendText(text);
+        }
+        names.push_back(text);
+      }
+      const RecordBatch batch = builder.Finish();
+      backend->BeginBatch(batch, columns);
+      std::vector<uint8_t*> values;
+      if (random() % 4 != 0) {
+        ASSERT_TRUE(fixed->Load(&values).ok());
+        for (int row = 0; row < rows; ++row) {
+          ASSERT_EQ(++Count(values[row]), ++held.counts[names[row]]);
+        }
+      }
+      for (int row = 0; row < rows; ++row) {
+        const uint64_t does = random() % 10;
+        if (does < clears) {
+          held.texts.erase(names[row]);
+          bytes->Clear(row);
+        } else if (does < 8) {
+          held.texts[names[row]] =
+              std::string(random() % 40, static_cast<char>('a' + random() % 26));
+          bytes->Set(row, held.texts[names[row]]);
+        }
+      }
+      ASSERT_TRUE(backend->EndBatch().ok());
+    };
+    batch_of(1 + static_cast<int>(random() % 6000), 1 + random() % 20000, 2);
+    for (int snapshots = 0; snapshots < 4; ++snapshots) {
+      // When it is written down between batches that come in turn,
+      const Held begun = held;
+      ASSERT_TRUE(backend->BeginSnapshot().ok());
+      std::vector<KeyGroupState> chunks;
+      const uint64_t bit = uint64_t{64} << random() % 14;
+      const bool dropped = random() % 5 == 0;
+      for (int turns = 0; backend->in_snapshot(); ++turns) {
+        if (turns < 20) {
+          batch_of(static_cast<int>(random() % 300), 1 + random() % 30000, random() % 9);
+        }
+        if (random() % 3 == 0) Fixed(*backend, 8, "made later " + std::to_string(snapshots));
+        backend->ContinueSnapshot(static_cast<int64_t>(random() % bit));
+        if (dropped && random() % 8 == 0) backend->AbortSnapshot();
+        for (KeyGroupState& chunk : backend->TakeChunks()) chunks.push_back(std::move(chunk));
+      }
+      if (dropped) continue;
+      // then it holds what there was before them.
+      auto next = Make({0, 2}, 2);
+      for (const KeyGroupState& chunk : chunks) {
+        const Status status = next->Restore(chunk.key_group, chunk.bytes);
+        ASSERT_TRUE(status.ok()) << status << " seed " << seed;
+      }
+      Held found;
+      for (const auto& [at, value] : ContentsOf(chunks, 2)) {
+        // 0x00 is null; else 0x01 and a number, or 0x01, a length of four bytes and the text.
+        const std::string& key = std::get<2>(at);
+        std::string name = "null";
+        if (key.size() > 1 && columns[0] == 1) name = key.substr(5);
+        if (key.size() > 1 && columns[0] == 0) {
+          uint64_t number;
+          std::memcpy(&number, key.data() + 1, sizeof(number));
+          number *= 0xf1de83e19937733d;  // the inverse of the factor above
+          name = std::string(number % 23, 'x') + std::to_string(number);
+        }
+        if (std::get<1>(at) == "bytes") {
+          found.texts[name] = value;
+        } else {
+          std::memcpy(&found.counts[name], value.data(), sizeof(int64_t));
+          ASSERT_EQ(value.size(), static_cast<size_t>(width));
+        }
+      }
+      ASSERT_EQ(found.counts, begun.counts) << "seed " << seed;
+      ASSERT_EQ(found.texts, begun.texts) << "seed " << seed;
+      // A restored one goes on as the same.
+      ASSERT_EQ(ContentsOf(SnapshotOf(*next), 2), ContentsOf(chunks, 2));
+    }
+  }
+}
+
+TEST_P(StateBackendContract, AKeyGroupOfManyKeysComesInSeveralChunks) {
+  auto backend = Make({0, 1}, 1);
+  FixedTable* table = Fixed(*backend);
+  constexpr int64_t kKeys = 200000;
+  std::vector<std::optional<int64_t>> keys;
+  for (int64_t key = 0; key < kKeys; ++key) keys.push_back(key);
+  Add(*backend, table, Integers(keys));
+  const auto chunks = SnapshotOf(*backend);
+  EXPECT_GT(chunks.size(), 1u);
+  for (const KeyGroupState& chunk : chunks) EXPECT_LT(chunk.bytes.size(), 1u << 20);
+  auto next = Make({0, 1}, 1);
+  for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk) {
+    ASSERT_TRUE(next->Restore(0, chunk->bytes).ok());
+  }
+  EXPECT_EQ(Add(*next, Fixed(*next), Integers(keys)), Seen(kKeys, 2));
+}
+
 TEST_P(StateBackendContract, StateMovesToOtherRangesOfKeyGroups) {
   // Given 10,000 keys counted by two subtasks, each one that many times as its last digit says.
-  std::map<int, std::string> chunks;
+  std::map<int, std::vector<KeyGroupState>> chunks;
   for (int subtask = 0; subtask < 2; ++subtask) {
     const KeyGroupRange range = KeyGroupsOf(subtask, kMaxParallelism, 2);
     auto backend = Make(range);
@@ -423,7 +560,7 @@ TEST_P(StateBackendContract, StateMovesToOtherRangesOfKeyGroups) {
     }
     for (const KeyGroupState& chunk : SnapshotOf(*backend)) {
       EXPECT_TRUE(range.Contains(chunk.key_group));
-      EXPECT_TRUE(chunks.emplace(chunk.key_group, chunk.bytes).second);
+      chunks[chunk.key_group].push_back(chunk);
     }
   }
   EXPECT_EQ(chunks.size(), 128u);
@@ -434,13 +571,17 @@ TEST_P(StateBackendContract, StateMovesToOtherRangesOfKeyGroups) {
     auto backend = Make(range);
     FixedTable* table = subtask == 0 ? Fixed(*backend) : nullptr;  // before or after: both do
     for (int group = range.begin; group < range.end; ++group) {
-      ASSERT_TRUE(backend->Restore(group, chunks.at(group)).ok());
+      for (const KeyGroupState& chunk : chunks.at(group)) {
+        ASSERT_TRUE(backend->Restore(group, chunk.bytes).ok());
+      }
     }
     if (table == nullptr) table = Fixed(*backend);
-    // Then each finds the counts of its keys, and a new snapshot has the same bytes.
-    for (const KeyGroupState& chunk : SnapshotOf(*backend)) {
-      EXPECT_EQ(chunk.bytes, chunks.at(chunk.key_group));
+    // Then each finds the counts of its keys, and a new snapshot holds the same.
+    std::vector<KeyGroupState> taken;
+    for (int group = range.begin; group < range.end; ++group) {
+      taken.insert(taken.end(), chunks.at(group).begin(), chunks.at(group).end());
     }
+    EXPECT_EQ(ContentsOf(SnapshotOf(*backend)), ContentsOf(taken));
     std::vector<std::optional<int64_t>> keys;
     std::vector<int64_t> expected;
     for (int64_t key = 0; key < 10000; ++key) {
@@ -456,7 +597,7 @@ TEST_P(StateBackendContract, StateMovesToOtherRangesOfKeyGroups) {
   EXPECT_EQ(keys_found, 10000);
 }
 
-TEST_P(StateBackendContract, EqualStateHasEqualBytesWhateverItsHistory) {
+TEST_P(StateBackendContract, EqualStateIsOneSetWhateverItsHistory) {
   // Given one backend that saw keys forwards, and one that saw them backwards between others
   // whose values were cleared again.
   auto forwards = Make({0, 4}, 4);
@@ -484,9 +625,8 @@ TEST_P(StateBackendContract, EqualStateHasEqualBytesWhateverItsHistory) {
   }
   const auto a = SnapshotOf(*forwards);
   const auto b = SnapshotOf(*backwards);
-  ASSERT_EQ(a.size(), 4u);
-  EXPECT_EQ(ByKeyGroup(a), ByKeyGroup(b));
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(a[i].key_group, i);
+  EXPECT_EQ(ContentsOf(a, 4).size(), 3000u);
+  EXPECT_EQ(ContentsOf(a, 4), ContentsOf(b, 4));
 }
 
 TEST_P(StateBackendContract, TablesThatNobodyAskedForStayInTheState) {
@@ -532,7 +672,8 @@ TEST_P(StateBackendContract, DamagedStateIsRefusedAndNothingIsTakenIn) {
   for (int row = 0; row < 3; ++row) bytes->Set(row, "value");
   ASSERT_TRUE(backend->EndBatch().ok());
   Add(*backend, Fixed(*backend), batch);
-  const std::string chunk = SnapshotOf(*backend)[0].bytes;
+  const std::vector<KeyGroupState> chunks = SnapshotOf(*backend);
+  const std::string chunk = chunks[0].bytes;
 
   auto next = Make({0, 1}, 1);
   for (size_t size = 0; size < chunk.size(); ++size) {
@@ -545,8 +686,10 @@ TEST_P(StateBackendContract, DamagedStateIsRefusedAndNothingIsTakenIn) {
     ASSERT_EQ(next->Restore(0, flipped).code(), StatusCode::kDataLoss) << bit;
   }
   EXPECT_TRUE(SnapshotOf(*next).empty());
-  EXPECT_TRUE(next->Restore(0, chunk).ok());
-  EXPECT_EQ(SnapshotOf(*next)[0].bytes, chunk);
+  for (const KeyGroupState& each : chunks) EXPECT_TRUE(next->Restore(0, each.bytes).ok());
+  EXPECT_EQ(ContentsOf(SnapshotOf(*next), 1), ContentsOf(chunks, 1));
+  // A key that is there already: the files of a checkpoint do not fit together.
+  EXPECT_EQ(next->Restore(0, chunk).code(), StatusCode::kDataLoss);
 }
 
 TEST_P(StateBackendContract, StateOfAnotherMaxParallelismOrKeyGroupIsRefused) {

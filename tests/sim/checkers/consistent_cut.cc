@@ -213,26 +213,24 @@ std::string ConsistentCutChecker::CheckAggregate(const CheckpointManifest& manif
             std::string_view(*bytes).substr(static_cast<size_t>(slice.offset),
                                             static_cast<size_t>(slice.length)));
         if (!chunk.ok()) return Concat(handle.path, ": ", chunk.status().message());
-        while (chunk->NextTable()) {
-          std::string_view key_bytes, value;
-          while (chunk->NextEntry(&key_bytes, &value)) {
-            // 0x00 is null; else 0x01, a length of four bytes, the text. Flags, count, sum.
-            int key = -1;
-            if (key_bytes != std::string_view("\0", 1)) {
-              if (key_bytes.size() >= 5) key = workload.KeyOf(key_bytes.substr(5));
-              if (key < 0) return Concat(uid, " holds a key that is in no input");
-            }
-            if (value.size() != 24) return Concat(handle.path, ": a value of ", value.size());
-            const Fold::KeyState held{Int64At(value, 8), Int64At(value, 16), (value[0] & 1) != 0};
-            const Fold::KeyState& due = fold_->key(vertex, key);
-            const std::string shown =
-                key < 0 ? std::string("null") : Concat("'", workload.world().keys[key], "'");
-            if (seen[key + 1]) return Concat(uid, " holds key ", shown, " twice");
-            seen[key + 1] = true;
-            if (!(held == due)) {
-              return Concat(uid, " holds ", Shown(held), " for key ", shown, "; the rows before ",
-                            "the positions of the sources make ", Shown(due));
-            }
+        std::string_view key_bytes, value;
+        while (chunk->NextEntry(&key_bytes, &value)) {
+          // 0x00 is null; else 0x01, a length of four bytes, the text. Flags, count, sum.
+          int key = -1;
+          if (key_bytes != std::string_view("\0", 1)) {
+            if (key_bytes.size() >= 5) key = workload.KeyOf(key_bytes.substr(5));
+            if (key < 0) return Concat(uid, " holds a key that is in no input");
+          }
+          if (value.size() != 24) return Concat(handle.path, ": a value of ", value.size());
+          const Fold::KeyState held{Int64At(value, 8), Int64At(value, 16), (value[0] & 1) != 0};
+          const Fold::KeyState& due = fold_->key(vertex, key);
+          const std::string shown =
+              key < 0 ? std::string("null") : Concat("'", workload.world().keys[key], "'");
+          if (seen[key + 1]) return Concat(uid, " holds key ", shown, " twice");
+          seen[key + 1] = true;
+          if (!(held == due)) {
+            return Concat(uid, " holds ", Shown(held), " for key ", shown, "; the rows before ",
+                          "the positions of the sources make ", Shown(due));
           }
         }
       }

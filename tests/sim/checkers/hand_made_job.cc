@@ -176,16 +176,16 @@ HandMadeJob::Parts HandMadeJob::Checkpoint(uint64_t checkpoint, uint64_t generat
            EncodePositions({{"/in/in/part-0.jsonl", Concat(rows_0 * 40, " ", rows_0 + 1)},
                             {"/in/in/part-1.jsonl", Concat(rows_1 * 30, " ", rows_1 + 1)}}));
   OperatorSnapshot agg = snapshot_of("agg", rows, rows);
-  StateChunkWriter chunk(0, 1);
   std::map<std::string, std::string> entries;  // by key
   if (rows_0 > 0) entries[std::string("\1\1\0\0\0a", 6)] = StateValue(1 + rows_1, 5, true);
   if (rows_0 == 0 && rows_1 > 0) entries[std::string("\1\1\0\0\0a", 6)] = StateValue(1, 0, false);
   if (rows_0 > 1) entries[std::string("\1\1\0\0\0b", 6)] = StateValue(1, 7, true);
-  chunk.BeginTable({"aggregates", StateTableKind::kFixed, 24, ""}, entries.size());
-  std::map<uint64_t, std::string> order;
-  for (const auto& [key, value] : entries) order[HashOfEncodedKey(key) >> 2] = key;
-  for (const auto& [hash, key] : order) chunk.Add(key, entries[key]);
-  add_file(agg, StateKind::kKeyed, "keyed", chunk.Finish());
+  if (!entries.empty()) {
+    StateChunkWriter chunk(0, 1, {"aggregates", StateTableKind::kFixed, 24, ""}, StateKeyForm::kAny,
+                           entries.size());
+    for (const auto& [key, value] : entries) chunk.Add(key, value);
+    add_file(agg, StateKind::kKeyed, "keyed", chunk.Finish());
+  }
   OperatorSnapshot out = snapshot_of("out", rows, 0);
   if (!sealed.empty()) {
     std::string bytes;

@@ -59,7 +59,9 @@ TEST_F(SnapshotFiles, PositionsReadBackAsWritten) {
 
 TEST_F(SnapshotFiles, KeyGroupsLieWhereTheirSlicesSay) {
   FrozenState state;
-  state.keyed = {{4, "abc"}, {9, std::string(5 << 20, 'z')}, {10, "de"}};
+  state.keyed = std::make_shared<ChunkStream>();
+  state.keyed->Put({{4, "abc"}, {9, std::string(5 << 20, 'z')}, {10, "de"}});
+  state.keyed->Close();
   StatusOr<std::vector<StateHandle>> handles = Write(std::move(state));
   ASSERT_TRUE(handles.ok()) << handles.status();
   ASSERT_EQ(handles->size(), 1u);
@@ -72,6 +74,58 @@ TEST_F(SnapshotFiles, KeyGroupsLieWhereTheirSlicesSay) {
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   EXPECT_EQ(bytes->substr(0, 4), "abcz");
   EXPECT_EQ(bytes->substr(bytes->size() - 3), "zde");
+}
+
+TEST_F(SnapshotFiles, ChunksAreWrittenAsTheyCome) {
+  FrozenState state;
+  auto keyed = state.keyed = std::make_shared<ChunkStream>();
+  std::optional<StatusOr<std::vector<StateHandle>>> result;
+  auto flow = [](FileSystem& files, FrozenState state,
+                 std::optional<StatusOr<std::vector<StateHandle>>>* result) -> Co<void> {
+    result->emplace(
+        co_await WriteStateFiles(files, "/job", "chk-3.2", "count", 1, "u7", std::move(state)));
+  };
+  scope_.Spawn(flow(files_, std::move(state), &result));
+  std::string whole;
+  for (int i = 0; i < 40; ++i) {
+    const std::string chunk(300 << 10, static_cast<char>('a' + i % 26));
+    whole += chunk;
+    keyed->Put({{i / 2, chunk}});
+    executor_.RunAll();
+    // No more than what does not make a write yet is kept.
+    EXPECT_LT(keyed->bytes(), 1 << 20);
+  }
+  EXPECT_FALSE(result.has_value());
+  keyed->Close();
+  executor_.RunAll();
+  ASSERT_TRUE(result.has_value());
+  ASSERT_TRUE(result->ok()) << result->status();
+  EXPECT_EQ(keyed->bytes(), 0);
+  const StateHandle& handle = (**result)[0];
+  ASSERT_EQ(handle.slices.size(), 40u);
+  EXPECT_EQ(handle.slices[7], (KeyGroupSlice{3, 7 * (300 << 10), 300 << 10}));
+  EXPECT_EQ(*Read(handle), whole);
+}
+
+TEST_F(SnapshotFiles, ADroppedSnapshotEndsHalfWay) {
+  FrozenState state;
+  auto keyed = state.keyed = std::make_shared<ChunkStream>();
+  std::optional<StatusOr<std::vector<StateHandle>>> result;
+  auto flow = [](FileSystem& files, FrozenState state,
+                 std::optional<StatusOr<std::vector<StateHandle>>>* result) -> Co<void> {
+    result->emplace(
+        co_await WriteStateFiles(files, "/job", "chk-3.2", "count", 1, "u7", std::move(state)));
+  };
+  scope_.Spawn(flow(files_, std::move(state), &result));
+  keyed->Put({{0, std::string(2 << 20, 'a')}});
+  executor_.RunAll();
+  keyed->Put({{1, std::string(2 << 20, 'b')}, {1, "c"}});
+  keyed->Drop();
+  EXPECT_FALSE(result.has_value());  // a write is under way
+  executor_.RunAll();
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(keyed->bytes(), 0);
 }
 
 TEST_F(SnapshotFiles, ADamagedFileIsNamedAndNotRetried) {

@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace weir {
@@ -23,35 +23,27 @@ std::string Checksummed(std::string body) {
   return body;
 }
 
-const std::string kHead = "WKG1" + "\0\0\0\0"s + "\x01\0\0\0"s;  // key group 0 of 1
+const std::string kHead = "WKG2" + "\0\0\0\0"s + "\x01\0\0\0"s;  // key group 0 of 1
 const std::string kSeven = "\x01\x07\0\0\0\0\0\0\0"s;            // the INT64 7 as a key
 
-// One table of each kind, one entry each.
-std::string TwoTables() {
+// Values of a fixed width, keys of any form: two of three entries.
+std::string FixedOfAny() {
   return kHead +                            //
-         "\x02\x03\0\0\0"s +                // fixed, width 3
+         "\x02\0"s +                        // fixed, any keys
+         "\x03\0\0\0"s +                    // width 3
          "\x01\0\0\0a"s +                   // name
          "\x05\0\0\0count"s +               // layout
-         "\x01\0\0\0\0\0\0\0"s +            // entries
+         "\x03\0\0\0\0\0\0\0"s +            // entries in all chunks
+         "\x02\0\0\0\0\0\0\0"s +            // and in this one
          "\x09\0\0\0"s + kSeven + "xyz"s +  //
-         "\x01\0\0\0\0"s +                  // bytes
-         "\x01\0\0\0b"s + "\0\0\0\0"s +     //
-         "\x01\0\0\0\0\0\0\0"s +            //
-         "\x01\0\0\0\0"s +                  // the null key
-         "\x02\0\0\0hi"s +                  //
-         "\0"s;
+         "\x01\0\0\0\0"s + "abc"s;          // the null key
 }
 
-// A table "b" of one-byte values with these keys.
-std::string TableOf(const std::vector<std::string>& keys) {
-  std::string body = kHead + "\x02\x01\0\0\0"s + "\x01\0\0\0b"s + "\0\0\0\0"s;
-  body += static_cast<char>(keys.size());
-  body += "\0\0\0\0\0\0\0"s;
-  for (const std::string& key : keys) {
-    body += static_cast<char>(key.size());
-    body += "\0\0\0"s + key + "v";
-  }
-  return body + "\0"s;
+// Values of any size, keys that are numbers.
+std::string BytesOfNumbers() {
+  return kHead + "\x01\x01"s + "\0\0\0\0"s + "\x01\0\0\0b"s + "\0\0\0\0"s + "\x01\0\0\0\0\0\0\0"s +
+         "\x01\0\0\0\0\0\0\0"s +  //
+         "\x07\0\0\0\0\0\0\0"s + "\x02\0\0\0hi"s;
 }
 
 StatusCode OpenCode(const std::string& bytes) {
@@ -59,69 +51,79 @@ StatusCode OpenCode(const std::string& bytes) {
 }
 
 TEST(StateFormatTest, WritesTheBytesOfTheContract) {
-  StateChunkWriter writer(0, 1);
-  writer.BeginTable({"a", StateTableKind::kFixed, 3, "count"}, 1);
-  writer.Add(kSeven, "xyz");
-  writer.BeginTable({"b", StateTableKind::kBytes, 0, ""}, 1);
-  writer.Add("\0"s, "hi");
-  EXPECT_EQ(writer.Finish(), Checksummed(TwoTables()));
+  StateChunkWriter any(0, 1, {"a", StateTableKind::kFixed, 3, "count"}, StateKeyForm::kAny, 3);
+  any.Add(kSeven, "xyz");
+  any.Add("\0"s, "abc");
+  EXPECT_EQ(any.Finish(), Checksummed(FixedOfAny()));
+  StateChunkWriter numbers(0, 1, {"b", StateTableKind::kBytes, 0, ""}, StateKeyForm::kNumber, 1);
+  const std::string entry = "\x07\0\0\0\0\0\0\0"s + "\x02\0\0\0hi"s;
+  char* out = numbers.Extend(100);
+  numbers.Filled(std::copy(entry.begin(), entry.end(), out), 1);
+  EXPECT_EQ(numbers.Finish(), Checksummed(BytesOfNumbers()));
 }
 
 TEST(StateFormatTest, ReadsThemBack) {
-  const std::string bytes = Checksummed(TwoTables());
-  StatusOr<StateChunkReader> chunk = StateChunkReader::Open(0, 1, bytes);
+  const std::string any = Checksummed(FixedOfAny());
+  StatusOr<StateChunkReader> chunk = StateChunkReader::Open(0, 1, any);
   ASSERT_TRUE(chunk.ok()) << chunk.status();
   std::string_view key;
   std::string_view value;
-  ASSERT_TRUE(chunk->NextTable());
   EXPECT_EQ(chunk->table(), (StateTableInfo{"a", StateTableKind::kFixed, 3, "count"}));
-  EXPECT_EQ(chunk->entries(), 1u);
+  EXPECT_EQ(chunk->table_entries(), 3u);
+  EXPECT_EQ(chunk->entries(), 2u);
   ASSERT_TRUE(chunk->NextEntry(&key, &value));
   EXPECT_EQ(key, kSeven);
   EXPECT_EQ(value, "xyz");
-  EXPECT_FALSE(chunk->NextEntry(&key, &value));
-  ASSERT_TRUE(chunk->NextTable());
-  EXPECT_EQ(chunk->table(), (StateTableInfo{"b", StateTableKind::kBytes, 0, ""}));
   ASSERT_TRUE(chunk->NextEntry(&key, &value));
   EXPECT_EQ(key, "\0"s);
+  EXPECT_EQ(value, "abc");
+  EXPECT_FALSE(chunk->NextEntry(&key, &value));
+  EXPECT_FALSE(chunk->NextEntry(&key, &value));
+
+  const std::string numbers = Checksummed(BytesOfNumbers());
+  chunk = StateChunkReader::Open(0, 1, numbers);
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  EXPECT_EQ(chunk->table(), (StateTableInfo{"b", StateTableKind::kBytes, 0, ""}));
+  ASSERT_TRUE(chunk->NextEntry(&key, &value));
+  EXPECT_EQ(key, kSeven);
   EXPECT_EQ(value, "hi");
   EXPECT_FALSE(chunk->NextEntry(&key, &value));
-  EXPECT_FALSE(chunk->NextTable());
-  EXPECT_FALSE(chunk->NextTable());
 }
 
-TEST(StateFormatTest, SkipsTheEntriesOfTablesThatAreNotWalked) {
-  const std::string bytes = Checksummed(TwoTables());
-  StatusOr<StateChunkReader> chunk = StateChunkReader::Open(0, 1, bytes);
-  ASSERT_TRUE(chunk.ok());
-  EXPECT_TRUE(chunk->NextTable());
-  EXPECT_TRUE(chunk->NextTable());
-  EXPECT_EQ(chunk->table().name, "b");
-  EXPECT_FALSE(chunk->NextTable());
+TEST(StateFormatTest, AChunkOfTheFormatBeforeIsRefusedByName) {
+  std::string old = FixedOfAny();
+  old[3] = '1';
+  const Status status = StateChunkReader::Open(0, 1, Checksummed(old)).status();
+  EXPECT_EQ(status.domain(), ErrorDomain::kUser);
+  EXPECT_NE(status.message().find("WKG1"), std::string::npos) << status;
 }
 
-TEST(StateFormatTest, AChunkWithoutTablesIsOne) {
-  const std::string bytes = Checksummed(kHead + "\0"s);
-  StatusOr<StateChunkReader> chunk = StateChunkReader::Open(0, 1, bytes);
-  ASSERT_TRUE(chunk.ok()) << chunk.status();
-  EXPECT_FALSE(chunk->NextTable());
+TEST(StateFormatTest, AChunkWithoutEntriesOrOfMoreThanThereAreIsRefused) {
+  const size_t all_at = FixedOfAny().find("\x03\0\0\0\0\0\0\0\x02"s);
+  std::string body = FixedOfAny().substr(0, all_at + 16);
+  body[all_at + 8] = 0;
+  EXPECT_EQ(OpenCode(Checksummed(body)), StatusCode::kDataLoss);
+  body = FixedOfAny();
+  EXPECT_EQ(OpenCode(Checksummed(body)), StatusCode::kOk);
+  body[all_at] = 1;
+  EXPECT_EQ(OpenCode(Checksummed(body)), StatusCode::kDataLoss);
 }
 
 TEST(StateFormatTest, CutChunksAreRefusedThoughTheirChecksumHolds) {
-  const std::string body = TwoTables();
-  for (size_t size = 0; size < body.size(); ++size) {
-    EXPECT_EQ(OpenCode(Checksummed(body.substr(0, size))), StatusCode::kDataLoss) << size;
-    EXPECT_EQ(OpenCode(body.substr(0, size)), StatusCode::kDataLoss) << size;
+  for (const std::string& body : {FixedOfAny(), BytesOfNumbers()}) {
+    for (size_t size = 0; size < body.size(); ++size) {
+      EXPECT_EQ(OpenCode(Checksummed(body.substr(0, size))), StatusCode::kDataLoss) << size;
+      EXPECT_EQ(OpenCode(body.substr(0, size)), StatusCode::kDataLoss) << size;
+    }
+    EXPECT_EQ(OpenCode(Checksummed(body + "\0"s)), StatusCode::kDataLoss);
   }
-  EXPECT_EQ(OpenCode(Checksummed(body + "\0"s)), StatusCode::kDataLoss);
 }
 
 TEST(StateFormatTest, AnyBytesWithARightChecksumAreReadOrRefused) {
   // Bytes are changed at random; what is accepted can be walked to its end.
-  const std::string body = TwoTables();
   std::mt19937 random(3);
   for (int i = 0; i < 20000; ++i) {
-    std::string changed = body;
+    std::string changed = i % 2 == 0 ? FixedOfAny() : BytesOfNumbers();
     for (unsigned n = 1 + random() % 3; n > 0; --n) {
       changed[random() % changed.size()] = static_cast<char>(random() % 4 == 0 ? 0xff : random());
     }
@@ -130,28 +132,15 @@ TEST(StateFormatTest, AnyBytesWithARightChecksumAreReadOrRefused) {
     if (!chunk.ok()) continue;
     std::string_view key;
     std::string_view value;
-    while (chunk->NextTable()) {
-      uint64_t entries = 0;
-      while (chunk->NextEntry(&key, &value)) ++entries;
-      EXPECT_EQ(entries, chunk->entries());
-    }
+    uint64_t entries = 0;
+    while (chunk->NextEntry(&key, &value)) ++entries;
+    EXPECT_EQ(entries, chunk->entries());
   }
-}
-
-TEST(StateFormatTest, OrderOfKeysIsPartOfTheFormat) {
-  std::string low = "\x01\x01\0\0\0a"s;
-  std::string high = "\x01\x01\0\0\0b"s;
-  if (XXH3_64bits(low.data(), low.size()) >> 2 > XXH3_64bits(high.data(), high.size()) >> 2) {
-    std::swap(low, high);
-  }
-  EXPECT_EQ(OpenCode(Checksummed(TableOf({low, high}))), StatusCode::kOk);
-  EXPECT_EQ(OpenCode(Checksummed(TableOf({high, low}))), StatusCode::kDataLoss);
-  EXPECT_EQ(OpenCode(Checksummed(TableOf({low, low}))), StatusCode::kDataLoss);
 }
 
 TEST(StateFormatTest, KeysOfAnotherKeyGroupAreRefused) {
   const uint64_t hash = XXH3_64bits(kSeven.data(), kSeven.size());
-  std::string body = TableOf({kSeven});
+  std::string body = BytesOfNumbers();
   body[8] = 2;  // max_parallelism
   for (const int group : {0, 1}) {
     body[4] = static_cast<char>(group);

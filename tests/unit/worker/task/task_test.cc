@@ -254,6 +254,7 @@ class TaskTest : public testing::Test, public TaskObserver {
     environment.clock = &executor_.clock();
     environment.wake = [this] { ++wakes_; };
     environment.registry = &Registry::Global();
+    environment.snapshot_pace = pace_;
     task_ = std::make_unique<Task>(std::move(description), std::move(environment), *this,
                                    std::move(in), std::move(out));
     task_->Post([this] { task_->Start(); });
@@ -305,6 +306,7 @@ class TaskTest : public testing::Test, public TaskObserver {
   std::vector<TaskReport> reports_;
   std::vector<TaskAck> acks_;
   std::vector<PublishReport> published_;
+  SnapshotPace pace_;
   int wakes_ = 0;
   SchemaPtr partial_schema_;  // of what else comes into the task
   bool held_ = false;
@@ -365,6 +367,131 @@ TEST_F(TaskTest, PartialRowsHaveTheNextInputNumberAndCountAsTheRowsTheyStandFor)
   EXPECT_EQ(trace_.inputs, "010");
   EXPECT_EQ(task_->Metrics()[0].records_in, 3 + 10 + 20 + 1);
   EXPECT_EQ(task_->Metrics()[0].records_out, 6);
+}
+
+// State that is written down bit by bit while rows go on changing it.
+class TaskSnapshotTest : public TaskTest {
+ protected:
+  static constexpr int kKeys = 30000;
+
+  void SetUp() override {
+    TaskTest::SetUp();
+    pace_ = {0, 256, 1 << 20};
+    for (int n = 5; n <= 7; ++n) disk_files_.PutDirectory(Concat("/job/chk-", n, ".2"));
+    Make({Vertex("sum", "test.sum", true)}, 1, true);
+    Run();
+  }
+  // A row of each key, all of which add up to as often as this was called; what came out.
+  std::string AllKeys() {
+    std::string out;
+    for (int64_t key = 0; key < kKeys; key += 100) {
+      std::vector<int64_t> rows;
+      for (int64_t i = 0; i < 100; ++i) rows.push_back(key + i);
+      inputs_[0]->Push(Rows(rows));
+      while (task_->Step().kind == StepResult::Kind::kProgress && inputs_[0]->queued_bytes() > 0) {
+      }
+      out += Out();
+    }
+    return out;
+  }
+  static std::string Sums(int64_t times) {
+    std::string out;
+    for (int64_t key = 0; key < kKeys; ++key) out += std::to_string(key * times) + " ";
+    return out;
+  }
+  void TakeBarrier(int64_t n) {
+    inputs_[0]->Push(Barrier{CheckpointId(static_cast<uint64_t>(n)), 0});
+    task_->Step();
+  }
+  // The task restored from what it acknowledged has as many rows of each key behind it.
+  void ExpectRestored(const TaskAck& ack, int64_t times) {
+    ASSERT_TRUE(ack.error.ok()) << ack.error;
+    restore_->checkpoint = ack.checkpoint;
+    restore_->snapshots = ack.snapshots;
+    pace_ = {};
+    task_->Shutdown();
+    inputs_.clear();
+    graph_->vertices.clear();
+    plan_->edges.clear();
+    Make({Vertex("sum", "test.sum", true)}, 1, true);
+    Run();
+    EXPECT_EQ(AllKeys(), Sums(times + 1));
+  }
+};
+
+TEST_F(TaskSnapshotTest, TheBarrierGoesOnAtOnceAndRowsBehindItAreNotInTheSnapshot) {
+  EXPECT_EQ(AllKeys(), Sums(1));
+  TakeBarrier(5);
+  EXPECT_EQ(Out(), "B5 ");
+  EXPECT_TRUE(acks_.empty());
+  EXPECT_EQ(AllKeys(), Sums(2));
+  Run();  // a task without rows goes on writing
+  ASSERT_EQ(acks_.size(), 1u);
+  ExpectRestored(acks_[0], 1);
+}
+
+TEST_F(TaskSnapshotTest, AnAbortedSnapshotIsDroppedAndTheNextIsWhole) {
+  EXPECT_EQ(AllKeys(), Sums(1));
+  TakeBarrier(5);
+  task_->Step();
+  task_->OnAborted(CheckpointId(5));
+  Run();
+  EXPECT_TRUE(acks_.empty());
+  EXPECT_EQ(Out(), "B5 ");
+  EXPECT_EQ(AllKeys(), Sums(2));
+  TakeBarrier(6);
+  task_->OnAborted(CheckpointId(5));  // once more
+  EXPECT_EQ(Out(), "B6 ");
+  EXPECT_EQ(AllKeys(), Sums(3));
+  Run();
+  ASSERT_EQ(acks_.size(), 1u);
+  ExpectRestored(acks_[0], 2);
+}
+
+TEST_F(TaskSnapshotTest, ABarrierBehindAnUnfinishedSnapshotFinishesIt) {
+  EXPECT_EQ(AllKeys(), Sums(1));
+  TakeBarrier(5);
+  EXPECT_EQ(Out(), "B5 ");
+  inputs_[0]->Push(Rows({1}));
+  task_->Step();
+  EXPECT_EQ(Out(), "2 ");
+  TakeBarrier(6);
+  Run();
+  ASSERT_EQ(acks_.size(), 2u);
+  EXPECT_EQ(acks_[1].checkpoint, CheckpointId(6));
+  EXPECT_TRUE(acks_[1].error.ok());
+  ExpectRestored(acks_[0], 1);
+}
+
+TEST_F(TaskSnapshotTest, ASlowDiskHoldsUpTheSnapshotNotTheTask) {
+  pace_.ahead_bytes_max = 1;
+  task_->Shutdown();
+  inputs_.clear();
+  graph_->vertices.clear();
+  plan_->edges.clear();
+  Make({Vertex("sum", "test.sum", true)}, 1, true);
+  Run();
+  EXPECT_EQ(AllKeys(), Sums(1));
+  held_ = true;
+  TakeBarrier(5);
+  EXPECT_EQ(Run().kind, StepResult::Kind::kIdle);
+  EXPECT_EQ(creates_, 1);
+  EXPECT_EQ(Out(), "B5 ");
+  EXPECT_EQ(AllKeys(), Sums(2));
+  EXPECT_TRUE(acks_.empty());
+  held_ = false;
+  files_->Go();
+  Run();
+  ASSERT_EQ(acks_.size(), 1u);
+  ExpectRestored(acks_[0], 1);
+}
+
+TEST_F(TaskSnapshotTest, ATaskMayEndWhileItsSnapshotIsWrittenDown) {
+  EXPECT_EQ(AllKeys(), Sums(1));
+  TakeBarrier(5);
+  task_->Step();
+  task_->Shutdown();
+  EXPECT_TRUE(acks_.empty());
 }
 
 TEST_F(TaskTest, AFailedSnapshotWriteDeclinesTheCheckpointAndTheTaskGoesOn) {
