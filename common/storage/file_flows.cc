@@ -26,11 +26,11 @@ Co<Status> WriteTemporary(FileSystem& files, std::string path, std::string bytes
 }  // namespace
 
 Async<StatusOr<std::string>> ReadAt(FileSystem& files, std::string path, int64_t offset,
-                                    int64_t length) {
-  return Async<StatusOr<std::string>>(
-      [&files, path = std::move(path), offset, length](auto done) mutable {
-        files.Read(std::move(path), offset, length, std::move(done));
-      });
+                                    int64_t length, std::string storage) {
+  return Async<StatusOr<std::string>>([&files, path = std::move(path), offset, length,
+                                       storage = std::move(storage)](auto done) mutable {
+    files.ReadInto(std::move(storage), std::move(path), offset, length, std::move(done));
+  });
 }
 
 Async<Status> CreateFile(FileSystem& files, std::string path, std::string bytes) {

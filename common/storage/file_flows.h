@@ -11,7 +11,7 @@
 namespace weir {
 
 Async<StatusOr<std::string>> ReadAt(FileSystem& files, std::string path, int64_t offset,
-                                    int64_t length);
+                                    int64_t length, std::string storage = {});
 Async<Status> CreateFile(FileSystem& files, std::string path, std::string bytes);
 Async<Status> WriteAt(FileSystem& files, std::string path, int64_t offset, std::string bytes);
 Async<Status> TruncateFile(FileSystem& files, std::string path, int64_t size);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -38,6 +39,13 @@ class FileSystem {
   // Up to `length` bytes from `offset`; fewer only at the end of the file.
   virtual void Read(std::string path, int64_t offset, int64_t length,
                     DoneWith<std::string> done) = 0;
+  // The same. `storage`: a string of no use any more; its memory may be taken for the bytes, which
+  // spares clearing and mapping new memory for each piece of a long file.
+  virtual void ReadInto(std::string storage, std::string path, int64_t offset, int64_t length,
+                        DoneWith<std::string> done) {
+    (void)storage;
+    Read(std::move(path), offset, length, std::move(done));
+  }
   // A new file with these bytes; kAlreadyExists if the name is taken.
   virtual void Create(std::string path, std::string bytes, Done done) = 0;
   // Bytes at `offset` of an existing file (which grows as needed).

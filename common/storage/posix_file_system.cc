@@ -70,7 +70,8 @@ Status WriteAll(Descriptor& file, int64_t offset, const std::string& bytes, cons
   return {};
 }
 
-StatusOr<std::string> ReadFile(const std::string& path, int64_t offset, int64_t length) {
+StatusOr<std::string> ReadFile(std::string bytes, const std::string& path, int64_t offset,
+                               int64_t length) {
   Descriptor file(path, O_RDONLY);
   struct stat info;
   if (!file.ok() || ::fstat(file.get(), &info) != 0) return Failed("read", path);
@@ -78,7 +79,10 @@ StatusOr<std::string> ReadFile(const std::string& path, int64_t offset, int64_t 
   if (S_ISREG(info.st_mode)) {
     length = std::min(length, std::max<int64_t>(info.st_size - offset, 0));
   }
-  std::string bytes(static_cast<size_t>(length), '\0');
+  // Readers of texts append padding: there is room for it.
+  constexpr size_t kRoom = 64;
+  bytes.reserve(static_cast<size_t>(length) + kRoom);
+  bytes.resize(static_cast<size_t>(length));
   size_t size = 0;
   while (size < bytes.size()) {
     ssize_t n = ::pread(file.get(), bytes.data() + size, bytes.size() - size,
@@ -217,8 +221,15 @@ void PosixFileSystem::Submit(std::string what, std::function<void(T)> done,
 
 void PosixFileSystem::Read(std::string path, int64_t offset, int64_t length,
                            DoneWith<std::string> done) {
+  ReadInto({}, std::move(path), offset, length, std::move(done));
+}
+
+void PosixFileSystem::ReadInto(std::string storage, std::string path, int64_t offset,
+                               int64_t length, DoneWith<std::string> done) {
   Submit<StatusOr<std::string>>(Concat("read ", path), std::move(done),
-                                [path, offset, length] { return ReadFile(path, offset, length); });
+                                [storage = std::move(storage), path, offset, length]() mutable {
+                                  return ReadFile(std::move(storage), path, offset, length);
+                                });
 }
 
 void PosixFileSystem::Create(std::string path, std::string bytes, Done done) {

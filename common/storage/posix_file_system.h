@@ -27,6 +27,8 @@ class PosixFileSystem : public FileSystem {
   ~PosixFileSystem() override;
 
   void Read(std::string path, int64_t offset, int64_t length, DoneWith<std::string> done) override;
+  void ReadInto(std::string storage, std::string path, int64_t offset, int64_t length,
+                DoneWith<std::string> done) override;
   void Create(std::string path, std::string bytes, Done done) override;
   void WriteAt(std::string path, int64_t offset, std::string bytes, Done done) override;
   void Truncate(std::string path, int64_t size, Done done) override;

@@ -190,6 +190,16 @@ TEST_P(FileSystemContract, ReadsAreShortOnlyAtTheEnd) {
   EXPECT_EQ(*Wait(ReadAt(files(), Path("a"), 100, 5)), "");
 }
 
+TEST_P(FileSystemContract, WhatStorageIsGivenDoesNotChangeWhatIsRead) {
+  ASSERT_TRUE(Wait(CreateFile(files(), Path("a"), "0123456789")).ok());
+  for (const size_t storage_bytes : {size_t{0}, size_t{3}, size_t{500}}) {
+    const std::string storage(storage_bytes, 'x');
+    EXPECT_EQ(*Wait(ReadAt(files(), Path("a"), 2, 4, storage)), "2345");
+    EXPECT_EQ(*Wait(ReadAt(files(), Path("a"), 8, 100, storage)), "89");
+    EXPECT_EQ(*Wait(ReadAt(files(), Path("a"), 10, 5, storage)), "");
+  }
+}
+
 TEST_P(FileSystemContract, LargeFilesComeBackWhole) {
   std::string bytes(9'000'001, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 31 % 251);

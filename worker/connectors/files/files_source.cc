@@ -202,6 +202,7 @@ void FilesSource::CloseSplit(Split* split) {
                     : TailOf(*split->tail, {split->buffer.data(), split->begin});
   split->skipped.reset();
   split->buffer = std::string();
+  split->spare = std::string();
   split->begin = split->end = 0;
   split->at_end = false;
   if (!config_.follow) {
@@ -309,7 +310,8 @@ Co<void> FilesSource::ReadSplit(Split* split) {
       bytes.erase(0, static_cast<size_t>(from));
     } else {
       StatusOr<std::string> read =
-          co_await ReadAt(context_->files(), split->path, from, tail_bytes + length);
+          co_await ReadAt(context_->files(), split->path, from, tail_bytes + length,
+                          std::exchange(split->spare, {}));
       if (!read.ok()) {
         Fail(read.status());
         co_return;
@@ -352,11 +354,22 @@ Co<void> FilesSource::ReadSplit(Split* split) {
 }
 
 void FilesSource::TakeAhead(Split* split) {
-  split->tail = TailOf(*split->tail, {split->buffer.data(), split->begin});
-  split->buffer.resize(split->end);
-  split->buffer.erase(0, split->begin);
-  split->begin = 0;
-  split->buffer.append(*split->ahead, split->ahead_begin, std::string::npos);
+  const size_t left = split->end - split->begin;
+  const size_t doubled = split->ahead_begin;  // so many bytes of `ahead` are in the buffer as well
+  if (left <= doubled && (split->end == 0 || split->end >= doubled)) {
+    // What is left of the buffer stands in front of the new bytes, too: they become the buffer.
+    split->tail = split->end == 0
+                      ? std::string()
+                      : TailOf(*split->tail, {split->buffer.data(), split->end - doubled});
+    split->spare = std::exchange(split->buffer, *std::move(split->ahead));
+    split->begin = doubled - left;
+  } else {
+    split->tail = TailOf(*split->tail, {split->buffer.data(), split->begin});
+    split->buffer.resize(split->end);
+    split->buffer.erase(0, split->begin);
+    split->begin = 0;
+    split->buffer.append(*split->ahead, doubled, std::string::npos);
+  }
   split->end = split->buffer.size();
   split->buffer.append(kTextPadding, '\0');
   split->at_end = split->ahead_is_last;

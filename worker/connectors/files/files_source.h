@@ -77,7 +77,8 @@ class FilesSource : public Source {
     std::string buffer;
     size_t begin = 0;
     size_t end = 0;
-    std::optional<std::string> ahead;  // the bytes behind buffer
+    std::string spare;                 // a buffer that was read, for the next read
+    std::optional<std::string> ahead;  // the bytes behind buffer, behind some that are in it
     bool ahead_is_last = false;        // the file ends with `ahead`
     size_t ahead_begin = 0;            // in `ahead`
     bool at_end = false;               // the file ends with `buffer`

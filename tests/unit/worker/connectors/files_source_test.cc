@@ -4,6 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <random>
 
 #include "common/base/concat.h"
 #include "tests/support/connector_contexts.h"
@@ -343,6 +347,39 @@ TEST_F(FilesSourceCutTest, AnUnterminatedLastLineCountsOnceAtTheEndUnlessItMayGo
     EXPECT_THAT(Rows(bounded, {}, &positions), testing::Contains(testing::StartsWith("3:")));
     EXPECT_THAT(Rows(bounded, positions, &positions), IsEmpty());
   }
+}
+
+// The bytes of a position's tail come from buffers that are handed on from chunk to chunk.
+TEST_F(FilesSourceTest, PositionsAreOfTheFilesBytesWhereverAChunkEnds) {
+  std::string text = "id\n";
+  std::mt19937_64 random(4);
+  std::vector<int64_t> wanted;
+  while (text.size() < (size_t{3} << 20)) {
+    // Rows of 2 bytes to beyond the length of a tail.
+    wanted.push_back(static_cast<int64_t>(wanted.size() % 1000));
+    text += std::string(random() % 3 == 0 ? random() % 3000 : 0, '0');
+    text += std::to_string(wanted.back()) + "\n";
+  }
+  files_.PutFile("/data/a.csv", text);
+  options_.batch_rows_max = 7;
+  ASSERT_TRUE(Open(Bounded({"/data/a.csv"})).ok());
+  int positions = 0;
+  while (true) {
+    executor_.RunAll();
+    const StatusOr<PollResult> result = source_->Poll(output_);
+    ASSERT_TRUE(result.ok()) << result.status();
+    if (*result == PollResult::kEnded) break;
+    if (*result != PollResult::kRows) continue;
+    const FilePosition at = *DecodeFilePosition(source_->SnapshotPositions()[0].position);
+    ASSERT_EQ(at.tail_bytes, std::min(at.offset, kFileTailBytes));
+    const size_t tail_bytes = static_cast<size_t>(at.tail_bytes);
+    ASSERT_EQ(at.tail_hash,
+              XXH3_64bits(text.data() + static_cast<size_t>(at.offset) - tail_bytes, tail_bytes));
+    ASSERT_EQ(text[static_cast<size_t>(at.offset) - 1], '\n');
+    ++positions;
+  }
+  EXPECT_GT(positions, 100);
+  EXPECT_EQ(output_.Int64s(0), wanted);
 }
 
 TEST_F(FilesSourceTest, RowsLongerThanAChunkAreRead) {
