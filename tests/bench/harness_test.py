@@ -255,7 +255,9 @@ class Checks(unittest.TestCase):
 
     def test_checkpoints_of_a_run(self):
         def checkpoint(state, ms, stall_ms):
-            return {"state": state, "duration_ms": ms, "subtasks": [{"synchronous_ms": stall_ms}]}
+            return {"state": state, "duration_ms": ms,
+                    "subtasks": [{"synchronous_ms": 0.1, "longest_step_ms": stall_ms},
+                                 {"synchronous_ms": stall_ms / 2, "longest_step_ms": 0.1}]}
         # The first has few keys, the last no rows flowing.
         some = [checkpoint("completed", *pair)
                 for pair in ((1, 900), (40, 2), (70, 8), (50, 3), (2, 700))]

@@ -78,7 +78,8 @@ def checkpoint_values(checkpoints):
         durations = sorted(c["duration_ms"] for c in running)
         values["checkpoint_ms"] = durations[len(durations) // 2]
         values["checkpoint_ms_max"] = durations[-1]
-        values["stall_ms"] = max(part["synchronous_ms"] for c in running for part in c["subtasks"])
+        values["stall_ms"] = max(max(part["synchronous_ms"], part["longest_step_ms"])
+                                 for c in running for part in c["subtasks"])
     return values
 
 
