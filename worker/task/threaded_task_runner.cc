@@ -150,17 +150,30 @@ class ThreadedTaskRunner::TaskThread {
       RunCommands();
       RunTimers();
       bool progress = false;
-      for (size_t i = 0; i < slots_.size(); ++i) {
-        progress |= TakeTurn(slots_[i]);
+      for (Slot& slot : slots_) {
+        if (!slot.task->is_source()) continue;
+        progress |= TakeTurn(slot);
+        progress |= TakeTurnsOfReceivers();
       }
+      progress |= TakeTurnsOfReceivers();
       if (!progress && !stopping_) Sleep();
     }
+  }
+
+  // What one source made is taken on before the next makes more: it is in the cache still, and
+  // what waits in channels stays little however many sources there are.
+  bool TakeTurnsOfReceivers() {
+    bool progress = false;
+    for (Slot& slot : slots_) {
+      if (!slot.task->is_source()) progress |= TakeTurn(slot);
+    }
+    return progress;
   }
 
   // Whether the task got on.
   bool TakeTurn(Slot& slot) {
     // Cleared before the step: what comes during it makes the task ready again.
-    if (!slot.flag->ready.exchange(false)) return false;
+    if (!slot.flag->ready.load() || !slot.flag->ready.exchange(false)) return false;
     const int64_t began_us = clock_.MonotonicMicros();
     const int64_t round_us = began_us - std::exchange(slot.turn_began_us, began_us);
     const int64_t turn_us =
