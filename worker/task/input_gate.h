@@ -1,6 +1,9 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "worker/checkpoint/barrier_aligner.h"
@@ -10,6 +13,9 @@ namespace weir {
 
 // All input channels of a task: takes elements in turn from those that are not blocked by an
 // alignment. Thread: the task's.
+// Invariant: a channel that has an element has its bit in arrived_, or its arrival waker is still
+// to be called (and then the task is stepped again). So a task with many channels looks only at
+// those that something came into.
 class InputGate {
  public:
   struct Channel {
@@ -36,9 +42,15 @@ class InputGate {
   void SetArrivalWaker(const std::function<void()>& waker);
 
  private:
+  // A bit for each channel. Wakers share it: they may be called when the gate is gone.
+  using Bits = std::vector<std::atomic<uint64_t>>;
+
   bool IsBlocked(size_t channel) const;
+  // The first channel of [begin, end) that has an element and is not blocked; end: none.
+  size_t FindArrived(size_t begin, size_t end) const;
 
   std::vector<Channel> channels_;
+  std::shared_ptr<Bits> arrived_;
   BarrierAligner aligner_;
   size_t next_ = 0;
   int ended_ = 0;
