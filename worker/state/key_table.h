@@ -96,6 +96,16 @@ class KeyTable {
     const size_t page = static_cast<size_t>(value - kHeadBytes - slots_.get()) >> unsaved_->shift;
     if (unsaved_->Has(page)) SavePage(page);
   }
+  // Has the memory come that BeforeChange of this value is going to read.
+  void PrefetchPage(const uint8_t* value) const {
+    if (unsaved_ == nullptr) return;
+    const size_t page = static_cast<size_t>(value - kHeadBytes - slots_.get()) >> unsaved_->shift;
+    if (!unsaved_->Has(page)) return;
+    const uint8_t* line = slots_.get() + (page << unsaved_->shift);
+    for (const uint8_t* end = line + (size_t{1} << unsaved_->shift); line < end; line += 64) {
+      __builtin_prefetch(line);
+    }
+  }
   // Saves pages in order, about so many bytes of slots; how many it were. The last one ends the
   // snapshot.
   int64_t ContinueSnapshot(int64_t bytes);

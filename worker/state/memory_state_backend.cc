@@ -170,7 +170,10 @@ void MemoryFixedTable::LoadRowsOf(const BatchKeys& keys, int64_t begin, int64_t 
   }
   if (!moved_groups_.empty()) FindMoved(keys, begin, end, out);
   if (snapshot_ == nullptr) return;
-  for (int64_t row = begin; row < end; ++row) groups_[keys.group(row)].BeforeChange(out[row]);
+  for (int64_t row = begin; row < end; ++row) {
+    if (row + 1 < end) groups_[keys.group(row + 1)].PrefetchPage(out[row + 1]);
+    groups_[keys.group(row)].BeforeChange(out[row]);
+  }
 }
 
 void MemoryFixedTable::FindMoved(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out) {
