@@ -65,6 +65,22 @@ Async<Status> SyncDirectory(FileSystem& files, std::string path) {
   });
 }
 
+Async<Status> SyncFileAndName(FileSystem& files, std::string path) {
+  return Async<Status>([&files, path = std::move(path)](Async<Status>::Done done) {
+    struct Both {
+      int open = 2;
+      Status status;
+    };
+    auto both = std::make_shared<Both>();
+    auto answer = [both, done](Status status) {
+      if (both->status.ok()) both->status = std::move(status);
+      if (--both->open == 0) done(both->status);
+    };
+    files.Sync(path, answer);
+    files.SyncDirectory(ParentPath(path), answer);
+  });
+}
+
 Async<Status> LinkFile(FileSystem& files, std::string from, std::string to) {
   return Async<Status>([&files, from = std::move(from), to = std::move(to)](auto done) mutable {
     files.Link(std::move(from), std::move(to), std::move(done));
@@ -171,9 +187,7 @@ Co<Status> MakeDirectories(FileSystem& files, std::string path) {
 Co<Status> CreateDurably(FileSystem& files, std::string path, std::string bytes) {
   Status status = co_await CreateFile(files, path, std::move(bytes));
   if (!status.ok()) co_return status;
-  status = co_await SyncFile(files, path);
-  if (!status.ok()) co_return status;
-  co_return co_await SyncDirectory(files, ParentPath(path));
+  co_return co_await SyncFileAndName(files, std::move(path));
 }
 
 Co<Status> ClaimFile(FileSystem& files, std::string path, std::string bytes, std::string unique) {

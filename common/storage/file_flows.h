@@ -17,6 +17,9 @@ Async<Status> WriteAt(FileSystem& files, std::string path, int64_t offset, std::
 Async<Status> TruncateFile(FileSystem& files, std::string path, int64_t size);
 Async<Status> SyncFile(FileSystem& files, std::string path);
 Async<Status> SyncDirectory(FileSystem& files, std::string path);
+// Sync of a file and SyncDirectory of where it lies, both under way at once: the two often wait for
+// one and the same write of the disk. Answers when both have.
+Async<Status> SyncFileAndName(FileSystem& files, std::string path);
 Async<Status> LinkFile(FileSystem& files, std::string from, std::string to);
 Async<Status> RenameFile(FileSystem& files, std::string from, std::string to);
 Async<StatusOr<std::vector<FileInfo>>> ListDirectory(FileSystem& files, std::string path);
@@ -30,7 +33,7 @@ Co<StatusOr<std::string>> ReadWhole(FileSystem& files, std::string path,
                                     int64_t bytes_max = int64_t{1} << 30);
 // The directory and all missing parents, each made durable in its parent.
 Co<Status> MakeDirectories(FileSystem& files, std::string path);
-// A new file, durable under its name when OK is returned: Create, Sync, SyncDirectory.
+// A new file, durable under its name when OK is returned: Create, SyncFileAndName.
 Co<Status> CreateDurably(FileSystem& files, std::string path, std::string bytes);
 // Create-if-absent of complete contents: a temporary file `<path>.tmp-<unique>`, Sync, Link to
 // `path`, SyncDirectory, Remove of the temporary. kAlreadyExists if the name is taken (then the

@@ -88,7 +88,7 @@ class CheckpointCoordinator {
   // The reason of kDeclined, kUnexpected and kRefused is added to `*reason` unless that is null.
   AckOutcome OnAck(Generation generation, TaskAck ack, Moment now, std::string* reason = nullptr);
   // These four change nothing for a checkpoint that is no longer pending in that step.
-  // Its directory could not be made: nobody has been asked for anything.
+  // Its directory could not be made, or not be made durable.
   void OnTriggerFailed(CheckpointId checkpoint, const Status& error, Moment now);
   void OnManifestWritten(CheckpointId checkpoint, Moment now);
   void OnManifestFailed(CheckpointId checkpoint, const Status& error, Moment now);

@@ -145,9 +145,9 @@ void JobMaster::Pump() {
   ArmTick();
 }
 
-// The directory first, durable, so that workers only create files in it; then the barriers.
-// Outlives the generation, for a directory that is made after all when the checkpoint has ended
-// would stay.
+// The directory first, so that workers only create files in it; then the barriers. That the
+// directory is durable is waited for by the manifest alone. Outlives the generation, for a
+// directory that is made after all when the checkpoint has ended would stay.
 Co<void> JobMaster::TriggerFlow(CheckpointAction action) {
   std::string directory =
       JoinPath(directory_, CheckpointDirectoryName(action.checkpoint, action.generation));
@@ -158,9 +158,7 @@ Co<void> JobMaster::TriggerFlow(CheckpointAction action) {
     if (halted_ || !run_.triggered.contains(action.checkpoint)) co_return;
   }
   Status status = co_await MakeDirectory(environment_.files, directory);
-  if (status.ok() || status.code() == StatusCode::kAlreadyExists) {
-    status = co_await SyncDirectory(environment_.files, directory_);
-  }
+  if (status.code() == StatusCode::kAlreadyExists) status = Status();
   if (halted_) co_return;
   if (!run_.triggered.contains(action.checkpoint)) {
     (void)co_await RemoveTree(environment_.files, directory);
@@ -184,6 +182,16 @@ Co<void> JobMaster::TriggerFlow(CheckpointAction action) {
   log::Debug(Tag(), " checkpoint=", action.checkpoint, " triggered on ", sources.size(),
              " workers");
   for (const WorkerName& worker : sources) generation_scope_.Spawn(TriggerAt(worker, request));
+
+  auto sync = std::make_shared<DirectorySync>();
+  syncing_[action.checkpoint] = sync;
+  sync->status = co_await SyncDirectory(environment_.files, directory_);
+  sync->answered = true;
+  syncing_.erase(action.checkpoint);
+  sync->changed.Notify();
+  if (halted_ || sync->status.ok()) co_return;
+  checkpoints_->OnTriggerFailed(action.checkpoint, sync->status, Now());
+  Pump();
 }
 
 Co<void> JobMaster::TriggerAt(WorkerName name, TriggerRequest request) {
@@ -225,8 +233,12 @@ Co<void> JobMaster::WriteManifest(CheckpointAction action) {
   std::string directory =
       JoinPath(directory_, CheckpointDirectoryName(action.checkpoint, action.generation));
   KillPoint("coordinator.before_manifest");
+  std::shared_ptr<DirectorySync> sync;
+  if (auto found = syncing_.find(action.checkpoint); found != syncing_.end()) sync = found->second;
   Status status = co_await CreateDurably(environment_.files, JoinPath(directory, "_metadata"),
                                          std::move(bytes));
+  while (sync != nullptr && !sync->answered) co_await sync->changed.Wait();
+  if (sync != nullptr && status.ok()) status = sync->status;
   writing_.erase(action.checkpoint);
   if (halted_) co_return;
   if (action.generation < generation()) {

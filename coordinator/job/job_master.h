@@ -293,6 +293,13 @@ class JobMaster {
   };
   std::map<CheckpointId, Written> written_;
   std::set<CheckpointId> writing_;  // manifests that have not answered
+  // Of directories of checkpoints that are under way: whether they are durable in the job's.
+  struct DirectorySync {
+    bool answered = false;
+    Status status;
+    CoSignal changed;
+  };
+  std::map<CheckpointId, std::shared_ptr<DirectorySync>> syncing_;
 
   bool cancel_requested_ = false;
   bool cancelling_durable_ = false;

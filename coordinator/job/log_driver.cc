@@ -210,7 +210,8 @@ Co<Status> LogDriver::Claim(LogAction action) {
     if (!synced.ok()) co_return NotDurable(synced);
     if (completes) KillPoint("coordinator.after_claim_sent");
   }
-  (void)co_await RemoveFile(files, temporary);
+  // The claim stands or not without the temporary name: nobody waits for its end.
+  files.Remove(temporary, [](const Status&) {});
   if (!status.ok() && !occupied) co_return UnknownOutcomeError(status.message());
   if (!occupied) {
     if (completes) KillPoint("coordinator.before_claim_answer");

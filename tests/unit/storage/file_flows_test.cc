@@ -134,6 +134,19 @@ TEST(CreateDurably, OkMeansDurable) {
                   });
 }
 
+TEST(CreateDurably, IsRefusedWhenEitherSyncFails) {
+  for (std::string_view failing : {"sync", "sync_directory"}) {
+    ManualExecutor executor;
+    MemoryFileSystem files(executor);
+    files.PutDirectory("/d");
+    files.set_before([&](std::string_view operation, const std::string&) {
+      return operation == failing ? UnavailableError("no disk") : Status();
+    });
+    EXPECT_EQ(RunFlow(executor, CreateDurably(files, "/d/n", "content")).message(), "no disk")
+        << failing;
+  }
+}
+
 TEST(MakeDirectories, OkMeansDurableAlsoWhenSomebodyElseHadMadeThem) {
   CrashEverywhere([](MemoryFileSystem&) {},
                   [](FileSystem& files) { return MakeDirectories(files, "/a/b/c"); },
