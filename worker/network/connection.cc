@@ -180,7 +180,7 @@ Status Connection::Read(std::span<char> buffer) {
     if (result == 0) return UnavailableError("closed by the peer");
     if (result < 0) {
       if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
+      if (errno == EAGAIN || errno == EWOULDBLOCK) break;
       return UnavailableError(strerror(errno));
     }
     const size_t bytes = static_cast<size_t>(result);
@@ -189,9 +189,18 @@ Status Connection::Read(std::span<char> buffer) {
       if (rest_bytes > 0) WEIR_RETURN_IF_ERROR(decoder_.FragmentBytesRead(rest_bytes));
       WEIR_RETURN_IF_ERROR(decoder_.Consume({buffer.data(), bytes - rest_bytes}));
     }
-    if (bytes < rest.size() + ahead_bytes) return {};
+    if (bytes < rest.size() + ahead_bytes) break;
   }
+  const size_t rest_bytes = decoder_.fragment_rest().size();
+  WakeAt(rest_bytes >= kLongRestBytes ? rest_bytes : 1);
   return {};
+}
+
+void Connection::WakeAt(size_t bytes) {
+  if (std::exchange(wake_at_bytes_, bytes) == bytes) return;
+  // Where that fails it stays a wake-up for every packet.
+  const int value = static_cast<int>(bytes);
+  setsockopt(fd(), SOL_SOCKET, SO_RCVLOWAT, &value, sizeof(value));
 }
 
 StatusOr<bool> Connection::Write(bool writable) {

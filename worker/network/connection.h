@@ -107,7 +107,8 @@ class Connection : public FrameHandler {
   void Accept(std::shared_ptr<Link> link);
   void Refuse(std::string_view reason);
 
-  // Reads what is there, up to a fair share. `buffer` is scratch space. Error: the connection
+  // Reads what is there, up to a fair share; of a long fragment that is under way the next event
+  // tells when all of it is there. `buffer` is scratch space. Error: the connection
   // ended.
   Status Read(std::span<char> buffer);
   // Writes what is due, up to a fair share; true: there is more and the socket takes more.
@@ -125,6 +126,8 @@ class Connection : public FrameHandler {
  private:
   void Send(FrameKind kind, std::string_view payload);
   void Open();
+  // Has epoll tell of bytes to read only when there are so many.
+  void WakeAt(size_t bytes);
 
   State state_;
   Socket socket_;
@@ -134,6 +137,7 @@ class Connection : public FrameHandler {
   FrameDecoder decoder_;
   HelloFrame hello_;
   std::shared_ptr<FrameWriter> writer_;
+  size_t wake_at_bytes_ = 1;
 };
 
 }  // namespace weir
