@@ -139,15 +139,15 @@ void IncomingLink::Deliver(Channel* channel, InElement element, int64_t bytes) {
 }
 
 void IncomingLink::GiveCredit(Channel* channel, int64_t bytes) {
-  bool flush;
+  Due due;
   {
     std::lock_guard lock(mutex_);
     if (is_closed()) return;
     if (channel->give_bytes == 0) giving_.push_back(channel);
     channel->give_bytes += bytes;
-    flush = ScheduleLocked();
+    due = ScheduleLocked(kFrameHeaderBytes);
   }
-  if (flush) Flush();
+  Flush(due);
 }
 
 bool IncomingLink::TakeFrameLocked(std::deque<OutFrame>* frames) {

@@ -20,6 +20,7 @@ namespace weir {
 
 class Connection;
 class FrameWriter;
+class Link;
 
 struct ChannelIdHash {
   size_t operator()(const ChannelId& id) const {
@@ -46,6 +47,25 @@ struct OutFrame {
   std::unique_ptr<std::string> text;
   std::unique_ptr<EncodedBatch> batch;
   size_t size_bytes() const { return header.size() + payload_bytes; }
+};
+
+// While it lives, what its thread queues on links waits for Flush, so that many small frames go out
+// in one system call and wake the other side once; what has gathered to much on one link goes at
+// once. Whoever makes it flushes before the thread sleeps and often enough in between.
+// Thread: confined to the one that made it, which has no other.
+class FlushScope {
+ public:
+  FlushScope();
+  ~FlushScope();  // flushes
+  FlushScope(const FlushScope&) = delete;
+  FlushScope& operator=(const FlushScope&) = delete;
+
+  void Flush();
+
+ private:
+  friend class Link;
+  std::vector<std::shared_ptr<Link>>
+      links_;  // with frames that wait; bounded by the links there are
 };
 
 // One direction between two workers in one generation: all channels of that pair. It exists before
@@ -84,20 +104,26 @@ class Link : public FrameHandler, public std::enable_shared_from_this<Link> {
   virtual bool TakeFrameLocked(std::deque<OutFrame>* frames) = 0;
   // Empties the queues. REQUIRES: mutex_ is held.
   virtual void ClearLocked() = 0;
-  // Notes that there is something to send; true: call Flush after unlocking. REQUIRES: mutex_.
-  bool ScheduleLocked() { return !std::exchange(flush_scheduled_, true); }
+  // What is to be done about frames that were queued.
+  enum class Due { kNothing, kSoon, kNow };
+  // Notes that `bytes` more are to be sent; after unlocking, Flush with the answer. REQUIRES:
+  // mutex_.
+  Due ScheduleLocked(size_t bytes);
   // Has frames and a failure taken: here and now if the socket has room, else by the network
-  // thread.
-  void Flush();
+  // thread. What is due soon waits for the FlushScope of this thread if it has one.
+  void Flush(Due due);
 
   std::mutex mutex_;
   std::optional<Status> failure_;  // guarded by mutex_
 
  private:
+  friend class FlushScope;
+
   const GenerationKey generation_;
   const WorkerName peer_;
   const std::shared_ptr<NetMailbox> mailbox_;
   bool flush_scheduled_ = false;         // guarded by mutex_
+  size_t queued_bytes_ = 0;              // since flush_scheduled_ was last false; by mutex_
   std::shared_ptr<FrameWriter> writer_;  // guarded by mutex_; while the connection stands
   std::atomic<bool> closed_ = false;     // set under mutex_
 };

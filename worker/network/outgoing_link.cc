@@ -57,15 +57,17 @@ std::string OutgoingLink::Description() const {
 }
 
 void OutgoingLink::Enqueue(Channel* channel, OutElement element) {
-  bool flush;
+  const size_t bytes =
+      kFrameHeaderBytes + (element.batch != nullptr ? element.batch->size() : size_t{0});
+  Due due;
   {
     std::lock_guard lock(mutex_);
     if (is_closed()) return;
     if (channel->queue.empty()) ready_.push_back(channel);
     channel->queue.push_back(std::move(element));
-    flush = ScheduleLocked();
+    due = ScheduleLocked(bytes);
   }
-  if (flush) Flush();
+  Flush(due);
 }
 
 void OutgoingLink::Fail(Status status) {
@@ -74,7 +76,7 @@ void OutgoingLink::Fail(Status status) {
     if (is_closed() || failure_) return;
     failure_ = std::move(status);
   }
-  Flush();
+  Flush(Due::kNow);
 }
 
 bool OutgoingLink::TakeFrameLocked(std::deque<OutFrame>* frames) {

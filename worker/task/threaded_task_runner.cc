@@ -11,6 +11,7 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/concat.h"
+#include "worker/network/link.h"
 #include "worker/task/task.h"
 
 namespace weir {
@@ -21,6 +22,8 @@ namespace {
 // few rows each.
 constexpr int64_t kTurnPerTaskUs = 10;
 constexpr int64_t kTurnMaxUs = 1000;
+// How long what tasks send to other workers may wait for more.
+constexpr int64_t kSendDelayMaxUs = 200;
 
 }  // namespace
 
@@ -146,6 +149,14 @@ class ThreadedTaskRunner::TaskThread {
   }
 
   void Run() {
+    FlushScope sends;
+    int64_t sent_us = clock_.MonotonicMicros();
+    const auto send_if_due = [&] {
+      const int64_t now_us = clock_.MonotonicMicros();
+      if (now_us - sent_us < kSendDelayMaxUs) return;
+      sends.Flush();
+      sent_us = now_us;
+    };
     while (!stopping_) {
       RunCommands();
       RunTimers();
@@ -154,9 +165,14 @@ class ThreadedTaskRunner::TaskThread {
         if (!slot.task->is_source()) continue;
         progress |= TakeTurn(slot);
         progress |= TakeTurnsOfReceivers();
+        send_if_due();
       }
       progress |= TakeTurnsOfReceivers();
-      if (!progress && !stopping_) Sleep();
+      send_if_due();
+      if (!progress && !stopping_) {
+        sends.Flush();
+        Sleep();
+      }
     }
   }
 

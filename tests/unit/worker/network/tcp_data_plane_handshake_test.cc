@@ -4,6 +4,7 @@
 #include <random>
 
 #include "tests/unit/worker/network/plane_fixtures.h"
+#include "worker/network/link.h"
 
 namespace weir {
 namespace {
@@ -15,6 +16,7 @@ using network_test::PlaneTest;
 using network_test::RawPeer;
 using network_test::ReceiveFrom;
 using network_test::Row;
+using network_test::TextOf;
 using network_test::WaitPop;
 using network_test::WorkerRun;
 
@@ -238,16 +240,87 @@ TEST_F(HandshakeTest, BytesThatAreNoBatchAreReportedByTheReceivingEnd) {
       << popped.status();
 }
 
-TEST_F(HandshakeTest, CreditThatWasNeverTakenEndsTheGeneration) {
-  // The raw peer plays the acceptor: a plane that dials a listener of the test.
+// A long fragment in pieces: the receiver sleeps until all of it is there, and wakes when it never
+// will be.
+TEST_F(HandshakeTest, AFragmentMayComeInPiecesOrNotToItsEnd) {
   TcpDataPlane* plane = StartPlane();
+  Gate arrival;
+  WorkerRun run(plane, "w2", 1, {ReceiveFrom("w1", kChannel, 1000)}, {});
+  run.receiver().SetArrivalWaker([&] { arrival.Notify(); });
+  std::optional<RawPeer> peer(plane->address());
+  peer->SendHello(1, "w1", "w2");
+  ASSERT_EQ(peer->ReceiveAnswer(), "welcome");
+  const std::string text(200'000, 'x');
+  const std::string element = Encoded(Row(42, text));
+  const std::string frame = EncodeFrame(FragmentHeader(kChannel, element.size(), 1, 0), element);
+  for (size_t at = 0; at < frame.size(); at += 30'000) peer->Send(frame.substr(at, 30'000));
+  EXPECT_EQ(TextOf(WaitPop(run.receiver(), arrival)), text);
+  peer->SendElement(kChannel, Encoded(Row(43)), 1);
+  EXPECT_EQ(NumberOf(WaitPop(run.receiver(), arrival)), 43);
+
+  peer->Send(frame.substr(0, 100'000));
+  peer.reset();
+  EXPECT_NE(run.WaitBroken().message().find("closed by the peer"), std::string::npos);
+}
+
+// A listener of the test, for a raw peer that plays the acceptor.
+Socket RawListener(std::string* address) {
   Socket listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in any{};
   any.sin_family = AF_INET;
   any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(bind(listener.fd(), reinterpret_cast<const sockaddr*>(&any), sizeof(any)), 0);
-  ASSERT_EQ(listen(listener.fd(), 1), 0);
-  const std::string address = "127.0.0.1:" + std::to_string(LocalPort(listener.fd()).value());
+  EXPECT_EQ(bind(listener.fd(), reinterpret_cast<const sockaddr*>(&any), sizeof(any)), 0);
+  EXPECT_EQ(listen(listener.fd(), 1), 0);
+  *address = "127.0.0.1:" + std::to_string(LocalPort(listener.fd()).value());
+  return listener;
+}
+
+// What is written without waiting is at the peer, on this machine, when Push or Flush returns.
+TEST_F(HandshakeTest, WhatIsQueuedWaitsForTheFlushScopeUnlessItIsMuch) {
+  TcpDataPlane* plane = StartPlane();
+  std::string address;
+  const Socket listener = RawListener(&address);
+  WorkerRun run(plane, "w1", 1, {}, {{kChannel, WorkerName("w2"), address, 1 << 20}});
+  const Socket accepted(accept(listener.fd(), nullptr, nullptr));
+  const int fd = dup(accepted.fd());
+  RawPeer peer{Socket(fd)};
+  ASSERT_TRUE(peer.Receive().has_value());  // hello
+  peer.SendFrame(FrameKind::kWelcome);
+  run.WaitConnected();
+  const auto is_there = [&] {
+    char byte;
+    return recv(accepted.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+  };
+  // Once it has answered this, the network thread has written what it had to.
+  const auto wait_for_network_thread = [&] { EndGeneration(plane, 99); };
+  wait_for_network_thread();
+  {
+    FlushScope scope;
+    run.sender().Push(Row(2));
+    EXPECT_FALSE(is_there());
+    scope.Flush();
+    EXPECT_TRUE(is_there());
+    EXPECT_EQ(peer.Receive()->first.kind, FrameKind::kData);
+
+    run.sender().Push(Row(3));
+    EXPECT_FALSE(is_there());
+    run.sender().Push(Row(4, std::string(300'000, 'x')));
+    EXPECT_EQ(peer.Receive()->first.kind, FrameKind::kData);  // 3
+    EXPECT_TRUE(peer.Receive()->first.more);
+    EXPECT_FALSE(peer.Receive()->first.more);
+
+    wait_for_network_thread();
+    run.sender().Push(EndOfInput{});
+    EXPECT_FALSE(is_there());
+  }
+  EXPECT_EQ(peer.Receive()->first.kind, FrameKind::kEndOfInput);
+}
+
+TEST_F(HandshakeTest, CreditThatWasNeverTakenEndsTheGeneration) {
+  // The raw peer plays the acceptor: a plane that dials a listener of the test.
+  TcpDataPlane* plane = StartPlane();
+  std::string address;
+  const Socket listener = RawListener(&address);
   WorkerRun run(plane, "w1", 1, {}, {{kChannel, WorkerName("w2"), address, 1000}});
   RawPeer peer{Socket(accept(listener.fd(), nullptr, nullptr))};
   const auto hello = peer.Receive();
