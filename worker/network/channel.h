@@ -36,8 +36,9 @@ class ChannelSender {
   virtual void Push(StreamElement element) = 0;
   // Whether credit is left (> 0 bytes).
   virtual bool HasCredit() const = 0;
-  // Called (from any thread) when credit becomes positive after it was not, so that the sending
-  // task is stepped again. Set once, before the first Push.
+  // Called (from any thread) some time after credit has become positive, when there is enough of it
+  // to be worth a step: at the latest when the receiver has taken everything. Set once, before the
+  // first Push.
   virtual void SetCreditWaker(std::function<void()> waker) = 0;
 };
 

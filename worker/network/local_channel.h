@@ -28,6 +28,7 @@ class LocalChannel : public ChannelSender, public ChannelReceiver {
 
  private:
   const int64_t window_bytes_;
+  const int64_t wake_below_bytes_;  // a pop that leaves less wakes the sender
   std::function<void()> credit_waker_;
   std::function<void()> arrival_waker_;
   mutable std::mutex mutex_;

@@ -75,6 +75,30 @@ void Draw(const Draws& draws, size_t count, int64_t* seq, uint64_t* key, double*
   DrawColumns(draws, count, seq, key, value);
 }
 
+// Makes of each draw key 0, or one of the `others` from 1 on. REQUIRES: 0 < others < 2^32.
+[[gnu::always_inline]] inline void PickHotKeys(double hot_fraction, uint64_t others, size_t count,
+                                               uint64_t* key) {
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t r = key[i];
+    const uint64_t other = 1 + ScaleSmall(r, others);
+    key[i] = Fraction(Mix(r)) < hot_fraction ? 0 : other;
+  }
+}
+
+#if WEIR_HAS_AVX512_CODE
+WEIR_AVX512 void PickHotKeysAvx512(double hot_fraction, uint64_t others, size_t count,
+                                   uint64_t* key) {
+  PickHotKeys(hot_fraction, others, count, key);
+}
+#endif
+
+void HotKeys(double hot_fraction, uint64_t others, size_t count, uint64_t* key) {
+#if WEIR_HAS_AVX512_CODE
+  if (HasAvx512()) return PickHotKeysAvx512(hot_fraction, others, count, key);
+#endif
+  PickHotKeys(hot_fraction, others, count, key);
+}
+
 // The letters a to p for the low four bits of each byte of `bits`, then for the high ones.
 [[gnu::always_inline]] inline void WriteLetters(uint64_t bits, uint64_t* out) {
   constexpr uint64_t kNibbles = 0x0f0f0f0f0f0f0f0f;
@@ -193,6 +217,10 @@ RecordBatch GeneratedRows::Make(int split, int64_t offset, int64_t rows) const {
       for (size_t i = 0; i < count; ++i) key[i] = zipf_.Draw(static_cast<uint64_t>(key[i])) - 1;
       break;
     case KeyDistribution::kHot:
+      if (key_count > 1 && key_count - 1 < (uint64_t{1} << 32)) {
+        HotKeys(config_.hot_fraction, key_count - 1, count, reinterpret_cast<uint64_t*>(key));
+        break;
+      }
       for (size_t i = 0; i < count; ++i) {
         uint64_t r = static_cast<uint64_t>(key[i]);
         bool hot = key_count == 1 || Fraction(Mix(r)) < config_.hot_fraction;

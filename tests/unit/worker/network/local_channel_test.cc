@@ -61,6 +61,8 @@ TEST(LocalChannelTest, CreditIsTheWindowLessTheBytesThatWait) {
   EXPECT_EQ(credit_calls, 0);
   ASSERT_TRUE(channel.TryPop(&element).value());
   EXPECT_TRUE(channel.HasCredit());
+  EXPECT_EQ(credit_calls, 0);  // half of the window still waits
+  ASSERT_TRUE(channel.TryPop(&element).value());
   EXPECT_EQ(credit_calls, 1);
   ASSERT_TRUE(channel.TryPop(&element).value());
   EXPECT_EQ(credit_calls, 1);  // it had credit already
