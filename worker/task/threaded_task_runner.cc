@@ -21,7 +21,7 @@ namespace {
 // source spread over its receivers, and short turns of many tasks would cut them into batches of a
 // few rows each.
 constexpr int64_t kTurnPerTaskUs = 10;
-constexpr int64_t kTurnMaxUs = 1000;
+constexpr int64_t kTurnMaxUs = 2000;
 // How long what tasks send to other workers may wait for more.
 constexpr int64_t kSendDelayMaxUs = 200;
 
