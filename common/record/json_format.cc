@@ -91,18 +91,15 @@ class JsonDecoder : public TextDecoder {
         if (out->byte_size() >= limits.bytes_max) break;
         measure_at = at + kMeasureEveryBytes;
       }
-      if (last_line_end != nullptr && at <= last_line_end && plain_tries_.ShouldTry()) {
-        const char* next = plain_.Read(at, out);
-        if (next != nullptr && static_cast<size_t>(next - at) <= kTextRowBytesMax &&
-            utf8.IsValid(at, next)) {
-          plain_tries_.Took();
+      if (last_line_end != nullptr && at <= last_line_end) {
+        const char* next =
+            ReadPlainRow(at, plain_, plain_tries_, utf8, rows_before + result.rows, out);
+        if (next != nullptr) {
           at = next;
           ++result.done.lines;
           ++result.rows;
           continue;
         }
-        plain_tries_.Declined();
-        out->Truncate(rows_before + result.rows);
       }
       const bool more = static_cast<size_t>(end - at) > kTextRowBytesMax;
       const char* look_end = more ? at + kTextRowBytesMax : end;

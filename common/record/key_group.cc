@@ -2,7 +2,6 @@
 
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
 
 #define XXH_INLINE_ALL
@@ -19,12 +18,6 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr uint8_t kNullMark = 0x00;
 constexpr uint8_t kValueMark = 0x01;
-constexpr uint64_t kCanonicalNan = 0x7ff8000000000000;
-
-uint64_t CanonicalBits(double value) {
-  if (std::isnan(value)) return kCanonicalNan;
-  return value == 0 ? 0 : std::bit_cast<uint64_t>(value);
-}
 
 // Non-null value `row` of a column of 8 bytes in the encoding.
 uint64_t FixedBits(const Column& column, int64_t row) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,6 +18,13 @@ namespace weir {
 // -0.0 as 0.0, every NaN 0x7ff8000000000000; STRING, BYTES uint32 LE length and bytes).
 void EncodeKey(const RecordBatch& batch, std::span<const int> key_columns, int64_t row,
                std::string* out);
+
+// A FLOAT64 in the encoding: 0.0 and -0.0 are one key, and so are all NaNs.
+inline uint64_t CanonicalBits(double value) {
+  constexpr uint64_t kCanonicalNan = 0x7ff8000000000000;
+  if (std::isnan(value)) return kCanonicalNan;
+  return value == 0 ? 0 : std::bit_cast<uint64_t>(value);
+}
 
 // XXH3 (64 bits, seed 0) of the canonical encoding of every row. `hashes` gets batch.rows() values.
 void HashKeys(const RecordBatch& batch, std::span<const int> key_columns,

@@ -12,6 +12,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "common/record/batch_builder.h"
+#include "common/record/text_decoder.h"
 #include "common/record/text_values.h"
 
 // The inner loops of the readers of text: finding bytes and reading plain numbers, many bytes at a
@@ -109,6 +111,24 @@ class PlainTries {
   int64_t declined_ = 0;  // since it took one
   int64_t passed_ = 0;
 };
+
+// Has `reader` append the row at `at` to `out`, which has `rows` rows, if it is worth a try. Behind
+// the row; nullptr: it is for the whole parser, and `out` is as it was. REQUIRES: as Read of the
+// reader; what stands at `at` is of the text of `utf8`.
+template <typename PlainReader>
+const char* ReadPlainRow(const char* at, PlainReader& reader, PlainTries& tries, Utf8Check& utf8,
+                         int64_t rows, BatchBuilder* out) {
+  if (!tries.ShouldTry()) return nullptr;
+  const char* next = reader.Read(at, out);
+  if (next != nullptr && static_cast<size_t>(next - at) <= kTextRowBytesMax &&
+      utf8.IsValid(at, next)) {
+    tries.Took();
+    return next;
+  }
+  tries.Declined();
+  out->Truncate(rows);
+  return nullptr;
+}
 
 // ---- plain numbers: digits, with a minus or not, with a fraction or not, short -----------------
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <span>
 #include <utility>
 
 #include "common/base/concat.h"
 #include "common/record/batch_builder.h"
+#include "common/record/key_group.h"
 #include "worker/operators/value_order.h"
 #include "worker/state/batch_keys.h"
 
@@ -32,11 +32,6 @@ struct Groups {
   size_t size() const { return first_rows.size(); }
 };
 thread_local Groups groups;
-
-uint64_t CanonicalBits(double value) {
-  if (std::isnan(value)) return 0x7ff8000000000000;
-  return std::bit_cast<uint64_t>(value == 0 ? 0.0 : value);
-}
 
 // Fills `groups`; false as soon as there are more than one for two rows, or keys that lie so badly
 // in the table that it takes too long. `mixed_of` gives the hash of a row in its upper bits,

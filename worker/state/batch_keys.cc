@@ -1,7 +1,6 @@
 #include "worker/state/batch_keys.h"
 
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -26,11 +25,6 @@ uint64_t ShortWord(std::string_view bytes) {
 
 TableKey NullKey(uint64_t hash) {
   return {(hash & ~TableKey::kFormMask) | TableKey::kShort, ShortWord(std::string_view("\0", 1))};
-}
-
-uint64_t CanonicalBits(double value) {
-  if (std::isnan(value)) return 0x7ff8000000000000;
-  return std::bit_cast<uint64_t>(value == 0 ? 0.0 : value);
 }
 
 }  // namespace
