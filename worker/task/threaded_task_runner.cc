@@ -166,6 +166,7 @@ class ThreadedTaskRunner::TaskThread {
         progress |= TakeTurn(slot);
         progress |= TakeTurnsOfReceivers();
         send_if_due();
+        RunTimers();  // with many sources a round is long
       }
       progress |= TakeTurnsOfReceivers();
       send_if_due();
