@@ -67,10 +67,20 @@ struct KafkaProducerOptions {
   int64_t transaction_timeout_us = 60'000'000;
 };
 
+// What a topic is like at the moment.
+struct KafkaTopic {
+  int32_t partitions = 0;
+  // Of one message as the broker counts it: max.message.bytes of the topic, which is the broker's
+  // message.max.bytes unless set.
+  int64_t message_bytes_max = 0;
+};
+
 // One instance of a producer with a transactional id. The calls of a transaction follow one
 // another: each is made after the answer to the one before. Nothing is answered after destruction,
 // which leaves an open transaction as it is: the next Initialise of the id ends it, or the broker
-// after its timeout. Thread: confined to its executor.
+// after its timeout. Without a transactional id there are Initialise, Produce and Commit alone:
+// that is done when the broker has acknowledged all rows so far, kFatal when it refused one.
+// Thread: confined to its executor.
 class TransactionalProducer {
  public:
   virtual ~TransactionalProducer() = default;
@@ -78,8 +88,8 @@ class TransactionalProducer {
   // aborted, so that a marker read afterwards is final. Must be done once before all else.
   virtual void Initialise(KafkaDone done) = 0;
   virtual void Begin(KafkaDone done) = 0;
-  // Rows, encoded as in kafka_records.h, into the open transaction; done when the producer has
-  // taken them. What becomes of them is known when the commit is.
+  // Whole blocks of kafka_records.h, without the header of a file, into the open transaction; done
+  // when the producer has taken them. What becomes of them is known when the commit is.
   virtual void Produce(std::string records, KafkaDone done) = 0;
   // The marker into the open transaction. kAbort when its answer was lost.
   virtual void SendMarker(KafkaMarkerPlace place, KafkaMarker marker, KafkaDone done) = 0;
@@ -103,6 +113,10 @@ class KafkaTransactions {
   // group may not be read.
   virtual void ReadMarker(Executor& owner, KafkaCluster cluster, KafkaMarkerPlace place,
                           std::function<void(StatusOr<std::optional<KafkaMarker>>)> done) = 0;
+  // User error: there is no such topic, or it may not be described. kUnavailable: may be asked
+  // again.
+  virtual void DescribeTopic(Executor& owner, KafkaCluster cluster, std::string topic,
+                             std::function<void(StatusOr<KafkaTopic>)> done) = 0;
 };
 
 }  // namespace weir
