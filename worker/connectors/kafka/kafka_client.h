@@ -65,6 +65,8 @@ struct KafkaProducerOptions {
   std::string topic;             // of the rows
   std::string transactional_id;  // "": no transactions, idempotent
   int64_t transaction_timeout_us = 60'000'000;
+  // Of the topic, as DescribeTopic tells: a batch of rows is a message too and never larger.
+  int64_t message_bytes_max = 1'000'000;
 };
 
 // What a topic is like at the moment.
@@ -80,7 +82,9 @@ struct KafkaTopic {
 // which leaves an open transaction as it is: the next Initialise of the id ends it, or the broker
 // after its timeout. Without a transactional id there are Initialise, Produce and Commit alone:
 // that is done when the broker has acknowledged all rows so far, kFatal when it refused one.
-// Thread: confined to its executor.
+// An answer other than kDone has a status of the user's domain where a repetition does not help (a
+// row too large, no permission, no such topic), else of the external one. Thread: confined to its
+// executor.
 class TransactionalProducer {
  public:
   virtual ~TransactionalProducer() = default;
@@ -101,22 +105,30 @@ class TransactionalProducer {
   virtual bool disturbed() const = 0;
 };
 
-// Makes producers and reads markers. Thread: thread-safe; what is made is confined to `owner`.
+// What one owner asks of clusters. Nothing is answered after destruction; `owner` may go right
+// after it, and producers may outlive it. Thread: confined to its executor.
 class KafkaTransactions {
  public:
   virtual ~KafkaTransactions() = default;
   // User error: a property that librdkafka refuses, named.
   virtual StatusOr<std::unique_ptr<TransactionalProducer>> MakeProducer(
-      Executor& owner, KafkaProducerOptions options) = 0;
+      KafkaProducerOptions options) = 0;
   // What is committed (read_committed); no value: none. kUnavailable: a pending commit or the
   // broker is in the way, may be asked again. User error: the marker is of another make, or its
   // group may not be read.
-  virtual void ReadMarker(Executor& owner, KafkaCluster cluster, KafkaMarkerPlace place,
+  virtual void ReadMarker(KafkaCluster cluster, KafkaMarkerPlace place,
                           std::function<void(StatusOr<std::optional<KafkaMarker>>)> done) = 0;
   // User error: there is no such topic, or it may not be described. kUnavailable: may be asked
   // again.
-  virtual void DescribeTopic(Executor& owner, KafkaCluster cluster, std::string topic,
+  virtual void DescribeTopic(KafkaCluster cluster, std::string topic,
                              std::function<void(StatusOr<KafkaTopic>)> done) = 0;
+};
+
+// Lifetime: outlives all that it makes. Thread: thread-safe.
+class KafkaClients {
+ public:
+  virtual ~KafkaClients() = default;
+  virtual std::unique_ptr<KafkaTransactions> TransactionsFor(Executor& owner) = 0;
 };
 
 }  // namespace weir
