@@ -42,7 +42,10 @@ void MakePathsAbsolute(JobGraph* graph) {
   std::error_code error;
   std::filesystem::path here = std::filesystem::current_path(error);
   for (JobVertex& vertex : graph->vertices) {
-    if (vertex.type != "files.source" && vertex.type != "files.sink") continue;
+    if (vertex.type != "files.source" && vertex.type != "files.sink" &&
+        vertex.type != "kafka.source") {
+      continue;
+    }
     for (const char* field : {"path", "dead_letter_path"}) {
       const ConfigValue* path = vertex.config.Find(field);
       if (path == nullptr || !path->is_text() || path->as_text().empty()) continue;

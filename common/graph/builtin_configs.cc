@@ -3,24 +3,11 @@
 #include <limits>
 
 #include "common/base/concat.h"
+#include "common/graph/config_fields.h"
 #include "common/graph/job_graph.h"
 
 namespace weir {
 namespace {
-
-Status InvalidField(std::string_view name, const ConfigValue& value, std::string_view valid) {
-  return InvalidArgumentError(Concat("config field '", name, "' is '", value.Shown(), "' (",
-                                     value.KindName(), "): expected ", valid));
-}
-
-Status InvalidField(const Config& config, std::string_view name, std::string_view valid) {
-  return InvalidField(name, *config.Find(name), valid);
-}
-
-bool Given(const Config& config, std::string_view name) {
-  const ConfigValue* value = config.Find(name);
-  return value != nullptr && !value->is_null();
-}
 
 StatusOr<std::string> Path(const Config& config, std::string_view valid) {
   WEIR_ASSIGN_OR_RETURN(std::string path, config.Text("path"));
@@ -42,23 +29,6 @@ StatusOr<bool> Header(const Config& config, FileFormat format) {
     return InvalidField(config, "header", "no such field with the format json");
   }
   return config.Bool("header", true);
-}
-
-StatusOr<std::optional<double>> Rate(const Config& config) {
-  if (!Given(config, "rate")) return std::optional<double>();
-  WEIR_ASSIGN_OR_RETURN(double rate, config.Number("rate"));
-  if (!(rate > 0)) return InvalidField(config, "rate", "a number of rows per second above 0");
-  return std::optional<double>(rate);
-}
-
-StatusOr<int64_t> IntegerIn(const Config& config, std::string_view name, int64_t absent,
-                            int64_t min, int64_t max) {
-  WEIR_ASSIGN_OR_RETURN(int64_t value, config.Integer(name, absent));
-  if (value >= min && value <= max) return value;
-  return InvalidField(config, name,
-                      max == std::numeric_limits<int64_t>::max()
-                          ? Concat("an integer of at least ", min)
-                          : Concat("an integer from ", min, " to ", max));
 }
 
 // Names from a list, none twice.
@@ -132,29 +102,13 @@ StatusOr<FilesSourceConfig> ParseFilesSourceConfig(const Config& config) {
     return InvalidField(config, "header",
                         "true, or a 'schema' that names the columns in the order of the file");
   }
-  WEIR_ASSIGN_OR_RETURN(parsed.rate, Rate(config));
+  WEIR_ASSIGN_OR_RETURN(parsed.rate, RateField(config));
   WEIR_ASSIGN_OR_RETURN(parsed.follow, config.Bool("follow", false));
-  if (Given(config, "follow_interval")) {
-    WEIR_ASSIGN_OR_RETURN(std::string text, config.Text("follow_interval"));
-    StatusOr<int64_t> us = ParseDuration(text);
-    if (!us.ok() || *us < 10'000) {
-      return InvalidField(config, "follow_interval", "a duration of at least 10ms, like 1s");
-    }
-    parsed.follow_interval_us = *us;
-  }
-  if (Given(config, "bad_data")) {
-    WEIR_ASSIGN_OR_RETURN(std::string text, config.Text("bad_data"));
-    parsed.bad_data = ParseBadData(text);
-    if (!parsed.bad_data.has_value()) {
-      return InvalidField(config, "bad_data", "fail, drop or dead_letter");
-    }
-  }
-  if (Given(config, "dead_letter_path")) {
-    WEIR_ASSIGN_OR_RETURN(parsed.dead_letter_path, config.Text("dead_letter_path"));
-    if (parsed.dead_letter_path.empty()) {
-      return InvalidField(config, "dead_letter_path", "a directory");
-    }
-  }
+  WEIR_ASSIGN_OR_RETURN(parsed.follow_interval_us,
+                        DurationField(config, "follow_interval", parsed.follow_interval_us, 10'000,
+                                      "a duration of at least 10ms, like 1s"));
+  WEIR_ASSIGN_OR_RETURN(parsed.bad_data, BadDataField(config));
+  WEIR_ASSIGN_OR_RETURN(parsed.dead_letter_path, DeadLetterPathField(config));
   if (Given(config, "files")) {
     if (parsed.follow) {
       return InvalidField(config, "files", "no such field together with 'follow'");
@@ -169,15 +123,12 @@ BadData BadDataOf(const FilesSourceConfig& config, const JobOptions& options) {
 }
 
 Status CheckDeadLetters(const FilesSourceConfig& config, const JobOptions& options) {
-  if (BadDataOf(config, options) != BadData::kDeadLetter || !config.dead_letter_path.empty()) {
-    return {};
-  }
-  return InvalidArgumentError(
-      "config field 'dead_letter_path' is missing: bad_data is dead_letter, which needs a "
-      "directory to put rows into that cannot be read");
+  return CheckDeadLetterPath(BadDataOf(config, options), config.dead_letter_path);
 }
 
-StatusOr<std::optional<double>> ParseBlackholeRate(const Config& config) { return Rate(config); }
+StatusOr<std::optional<double>> ParseBlackholeRate(const Config& config) {
+  return RateField(config);
+}
 
 StatusOr<GeneratorConfig> ParseGeneratorConfig(const Config& config) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
@@ -185,7 +136,7 @@ StatusOr<GeneratorConfig> ParseGeneratorConfig(const Config& config) {
   if (Given(config, "rows")) {
     WEIR_ASSIGN_OR_RETURN(parsed.rows, IntegerIn(config, "rows", 0, 0, kMax));
   }
-  WEIR_ASSIGN_OR_RETURN(parsed.rate, Rate(config));
+  WEIR_ASSIGN_OR_RETURN(parsed.rate, RateField(config));
   WEIR_ASSIGN_OR_RETURN(parsed.seed, config.Integer("seed", 0));
   WEIR_ASSIGN_OR_RETURN(const int64_t splits, IntegerIn(config, "splits", parsed.splits, 1, 32768));
   parsed.splits = static_cast<int>(splits);

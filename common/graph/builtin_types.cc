@@ -1,6 +1,7 @@
 #include "common/base/concat.h"
 #include "common/expression/expression.h"
 #include "common/graph/builtin_configs.h"
+#include "common/graph/kafka_types.h"
 #include "common/graph/type_descriptor.h"
 
 namespace weir {
@@ -274,7 +275,7 @@ const std::map<std::string, TypeDescriptor, std::less<>>& BuiltinTypes() {
     std::map<std::string, TypeDescriptor, std::less<>> all;
     for (TypeDescriptor (*make)() :
          {FilesSourceType, GeneratorType, FilesSinkType, BlackholeType, FilterType, ProjectType,
-          AggregateType, UnionType, RebalanceType}) {
+          AggregateType, UnionType, RebalanceType, KafkaSourceType}) {
       TypeDescriptor descriptor = make();
       std::string type = descriptor.type;
       all.emplace(std::move(type), std::move(descriptor));

@@ -56,8 +56,8 @@ struct TypeDescriptor {
   std::function<std::optional<Schema>(const Config& config, const Schema& input)> partials;
 };
 
-// Built-in types: files.source, generator, files.sink, blackhole, filter, project, aggregate,
-// union, rebalance. Sorted by name.
+// Built-in types: files.source, generator, kafka.source, files.sink, blackhole, filter, project,
+// aggregate, union, rebalance. Sorted by name.
 const std::map<std::string, TypeDescriptor, std::less<>>& BuiltinTypes();
 
 }  // namespace weir

@@ -1,0 +1,346 @@
+#include "common/graph/kafka_configs.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "common/base/concat.h"
+#include "common/base/names.h"
+#include "common/graph/config_fields.h"
+#include "common/graph/job_graph.h"
+#include "common/graph/topic_pattern.h"
+#include "common/record/text_values.h"
+
+namespace weir {
+namespace {
+
+// A property that the user may not set, and why; of aliases, too.
+struct OwnedProperty {
+  std::string_view name;
+  bool consumer;
+  bool producer;
+  std::string_view instead;
+};
+constexpr std::string_view kCheckpoints = "positions are part of checkpoints";
+constexpr std::string_view kTransactions = "exactly-once publishing depends on it";
+constexpr OwnedProperty kOwnedProperties[] = {
+    {"bootstrap.servers", true, true, "set 'brokers' instead"},
+    {"metadata.broker.list", true, true, "set 'brokers' instead"},
+    {"group.id", true, true, "set 'group' of kafka.source instead"},
+    {"group.instance.id", true, true, "the group is used to show positions only"},
+    {"partition.assignment.strategy", true, true, "the source gives partitions to its subtasks"},
+    {"enable.auto.commit", true, true, kCheckpoints},
+    {"auto.commit.enable", true, true, kCheckpoints},
+    {"auto.commit.interval.ms", true, true, kCheckpoints},
+    {"enable.auto.offset.store", true, true, kCheckpoints},
+    {"offset.store.method", true, true, kCheckpoints},
+    {"auto.offset.reset", true, true, "set 'start' or 'on_lost_rows' instead"},
+    {"isolation.level", true, true, "only committed rows are read"},
+    {"enable.partition.eof", true, true, "bounded reads depend on it"},
+    {"allow.auto.create.topics", true, true, "a topic that is missing is an error"},
+    {"transactional.id", true, true, "set 'transactional_id_prefix' of kafka.sink instead"},
+    {"transaction.timeout.ms", true, true, "set 'transaction_timeout' of kafka.sink instead"},
+    {"enable.idempotence", true, true, kTransactions},
+    {"enable.gapless.guarantee", true, true, kTransactions},
+    {"max.in.flight", true, true, kTransactions},
+    {"max.in.flight.requests.per.connection", true, true, kTransactions},
+    {"acks", false, true, kTransactions},
+    {"request.required.acks", false, true, kTransactions},
+    {"retries", false, true, kTransactions},
+    {"message.send.max.retries", false, true, kTransactions},
+    {"message.timeout.ms", false, true, kTransactions},
+    {"delivery.timeout.ms", false, true, kTransactions},
+    {"queuing.strategy", false, true, kTransactions},
+    {"delivery.report.only.error", false, true, kTransactions},
+    {"partitioner", false, true, "set 'key' or 'partition_column' of kafka.sink instead"},
+};
+
+struct NamedMetadata {
+  std::string_view text;
+  KafkaMetadata what;
+};
+constexpr NamedMetadata kMetadata[] = {
+    {"key", KafkaMetadata::kKey},         {"key_bytes", KafkaMetadata::kKeyBytes},
+    {"topic", KafkaMetadata::kTopic},     {"partition", KafkaMetadata::kPartition},
+    {"offset", KafkaMetadata::kOffset},   {"timestamp", KafkaMetadata::kTimestamp},
+    {"headers", KafkaMetadata::kHeaders},
+};
+constexpr std::string_view kHeaderPrefix = "header:";
+constexpr std::string_view kHeaderBytesPrefix = "header_bytes:";
+constexpr std::string_view kMetadataValid =
+    "key, key_bytes, topic, partition, offset, timestamp, headers, header:NAME or "
+    "header_bytes:NAME";
+
+StatusOr<std::vector<std::string>> Topics(const Config& config) {
+  constexpr std::string_view kValid = "the name of a topic, or a list of such names, none twice";
+  const ConfigValue& value = *config.Find("topics");
+  std::vector<std::string> topics;
+  if (value.is_text()) {
+    topics.push_back(value.as_text());
+  } else if (value.is_list()) {
+    for (const ConfigValue& item : value.as_list()) {
+      if (!item.is_text()) return InvalidField(config, "topics", kValid);
+      topics.push_back(item.as_text());
+    }
+  }
+  std::sort(topics.begin(), topics.end());
+  const bool twice = std::adjacent_find(topics.begin(), topics.end()) != topics.end();
+  if (topics.empty() || twice) return InvalidField(config, "topics", kValid);
+  for (const std::string& topic : topics) {
+    if (IsTopicName(topic)) continue;
+    return InvalidField("topics", ConfigValue(topic),
+                        "names of 1 to 249 letters, digits, '.', '_' and '-'");
+  }
+  return topics;
+}
+
+// {"flights:0": 17}.
+StatusOr<std::map<TopicPartition, int64_t>> Offsets(const Config& config, std::string_view name,
+                                                    const std::vector<std::string>& topics) {
+  constexpr std::string_view kValid =
+      "an object of partitions and offsets, like {\"flights:0\": 1200}";
+  std::map<TopicPartition, int64_t> offsets;
+  if (!Given(config, name)) return offsets;
+  const ConfigValue& value = *config.Find(name);
+  if (!value.is_object() || value.as_object().empty()) return InvalidField(config, name, kValid);
+  for (const auto& [text, offset] : value.as_object()) {
+    const std::string place = Concat(name, ".", text);
+    const size_t colon = text.rfind(':');
+    TopicPartition partition;
+    const char* end = text.data() + text.size();
+    bool valid = colon != std::string::npos && offset.is_integer() && offset.as_integer() >= 0;
+    if (valid) {
+      partition.topic = text.substr(0, colon);
+      const char* begin = text.data() + colon + 1;
+      auto [stop, error] = std::from_chars(begin, end, partition.partition);
+      valid = error == std::errc() && stop == end && partition.partition >= 0 &&
+              IsTopicName(partition.topic);
+    }
+    if (!valid) return InvalidField(place, offset, kValid);
+    if (!topics.empty() && !std::binary_search(topics.begin(), topics.end(), partition.topic)) {
+      const std::string nearest = NearestName(partition.topic, topics);
+      return InvalidField(place, offset,
+                          nearest.empty() ? "a partition of one of 'topics'"
+                                          : Concat("a partition of one of 'topics'; did you mean '",
+                                                   nearest, "'?"));
+    }
+    offsets[std::move(partition)] = offset.as_integer();
+  }
+  return offsets;
+}
+
+StatusOr<KafkaFormat> Format(const Config& config) {
+  WEIR_ASSIGN_OR_RETURN(std::string format, config.Text("format"));
+  if (format == "json") return KafkaFormat::kJson;
+  if (format == "csv") return KafkaFormat::kCsv;
+  if (format == "raw") return KafkaFormat::kRaw;
+  return InvalidField(config, "format", "json, csv or raw");
+}
+
+StatusOr<std::vector<KafkaMetadataColumn>> MetadataColumns(const Config& config) {
+  std::vector<KafkaMetadataColumn> columns;
+  if (!Given(config, "metadata")) return columns;
+  const ConfigValue& value = *config.Find("metadata");
+  if (!value.is_object()) {
+    return InvalidField(config, "metadata",
+                        Concat("an object of column names, each with one of ", kMetadataValid));
+  }
+  for (const auto& [name, what] : value.as_object()) {
+    const std::string place = Concat("metadata.", name);
+    if (!what.is_text()) return InvalidField(place, what, kMetadataValid);
+    const std::string& text = what.as_text();
+    KafkaMetadataColumn column;
+    column.name = name;
+    bool found = false;
+    for (const auto& [known, metadata] : kMetadata) {
+      if (text != known) continue;
+      column.what = metadata;
+      found = true;
+    }
+    for (const auto& [prefix, metadata] :
+         {std::pair(kHeaderPrefix, KafkaMetadata::kHeader),
+          std::pair(kHeaderBytesPrefix, KafkaMetadata::kHeaderBytes)}) {
+      if (!text.starts_with(prefix) || text.size() == prefix.size()) continue;
+      column.what = metadata;
+      column.header = text.substr(prefix.size());
+      found = true;
+    }
+    if (!found) return InvalidField(place, what, kMetadataValid);
+    columns.push_back(std::move(column));
+  }
+  return columns;
+}
+
+Status ParseStart(const Config& config, KafkaSourceConfig* parsed) {
+  WEIR_ASSIGN_OR_RETURN(std::string start, config.Text("start", "earliest"));
+  if (start == "earliest") {
+    parsed->start = KafkaStart::kEarliest;
+  } else if (start == "latest") {
+    parsed->start = KafkaStart::kLatest;
+  } else if (start == "committed") {
+    parsed->start = KafkaStart::kCommitted;
+  } else if (ParseTimestamp(start, &parsed->start_time_us)) {
+    parsed->start = KafkaStart::kTime;
+  } else {
+    return InvalidField(config, "start",
+                        "earliest, latest, committed or a time like 2013-01-01T10:00:00Z");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string ToString(const TopicPartition& partition) {
+  return Concat(partition.topic, '/', partition.partition);
+}
+
+Type TypeOf(KafkaMetadata what) {
+  switch (what) {
+    case KafkaMetadata::kKeyBytes:
+    case KafkaMetadata::kHeaderBytes:
+      return Type::kBytes;
+    case KafkaMetadata::kPartition:
+      return Type::kInt32;
+    case KafkaMetadata::kOffset:
+      return Type::kInt64;
+    case KafkaMetadata::kTimestamp:
+      return Type::kTimestamp;
+    case KafkaMetadata::kKey:
+    case KafkaMetadata::kTopic:
+    case KafkaMetadata::kHeaders:
+    case KafkaMetadata::kHeader:
+      break;
+  }
+  return Type::kString;
+}
+
+StatusOr<std::string> KafkaBrokersField(const Config& config) {
+  WEIR_ASSIGN_OR_RETURN(std::string brokers, config.Text("brokers"));
+  std::string_view left = brokers;
+  while (true) {
+    const std::string_view broker = left.substr(0, left.find(','));
+    if (broker.empty() || broker.starts_with(':') || broker.find(' ') != std::string_view::npos) {
+      return InvalidField(config, "brokers", "host:port, several split by commas without blanks");
+    }
+    if (broker.size() == left.size()) return brokers;
+    left.remove_prefix(broker.size() + 1);
+  }
+}
+
+StatusOr<std::map<std::string, std::string>> KafkaPropertiesField(const Config& config,
+                                                                  KafkaRole role) {
+  std::map<std::string, std::string> properties;
+  if (!Given(config, "kafka")) return properties;
+  const ConfigValue& value = *config.Find("kafka");
+  if (!value.is_object()) {
+    return InvalidField(config, "kafka",
+                        "an object of librdkafka properties, like {\"security.protocol\": "
+                        "\"ssl\"}");
+  }
+  for (const auto& [name, property] : value.as_object()) {
+    for (const OwnedProperty& owned : kOwnedProperties) {
+      if (name != owned.name) continue;
+      if (!(role == KafkaRole::kConsumer ? owned.consumer : owned.producer)) continue;
+      return InvalidArgumentError(Concat("config field 'kafka' sets '", name,
+                                         "', which Weir sets itself: ", owned.instead));
+    }
+    if (property.is_text()) {
+      properties[name] = property.as_text();
+    } else if (property.is_bool() || property.is_number()) {
+      properties[name] = property.ToJson();
+    } else {
+      return InvalidField(Concat("kafka.", name), property, "a text, a number or a bool");
+    }
+  }
+  return properties;
+}
+
+StatusOr<KafkaSourceConfig> ParseKafkaSourceConfig(const Config& config) {
+  KafkaSourceConfig parsed;
+  WEIR_ASSIGN_OR_RETURN(parsed.brokers, KafkaBrokersField(config));
+  if (Given(config, "topics")) {
+    WEIR_ASSIGN_OR_RETURN(parsed.topics, Topics(config));
+  }
+  if (Given(config, "topic_pattern")) {
+    WEIR_ASSIGN_OR_RETURN(parsed.topic_pattern, config.Text("topic_pattern"));
+    StatusOr<TopicPattern> pattern = TopicPattern::Parse(parsed.topic_pattern);
+    if (!pattern.ok()) return pattern.status().WithContext("config field 'topic_pattern'");
+  }
+  if (parsed.topics.empty() == parsed.topic_pattern.empty()) {
+    return InvalidArgumentError(
+        parsed.topics.empty()
+            ? "config field 'topics' is missing: expected the name of a topic, a list of such "
+              "names, or a 'topic_pattern' in its place"
+            : "config fields 'topics' and 'topic_pattern' are both there: expected one of them");
+  }
+  WEIR_ASSIGN_OR_RETURN(parsed.format, Format(config));
+  if (parsed.format == KafkaFormat::kRaw) {
+    if (Given(config, "schema")) {
+      return InvalidField(config, "schema",
+                          "no such field with the format raw, whose one column is value BYTES");
+    }
+    parsed.values = Schema({{"value", Type::kBytes}});
+  } else {
+    if (!Given(config, "schema")) {
+      return InvalidArgumentError(
+          "config field 'schema' is missing: expected columns and their types, like {\"id\": "
+          "\"INT64\"}");
+    }
+    WEIR_ASSIGN_OR_RETURN(parsed.values,
+                          ParseSchema(*config.Find("schema"), "config field 'schema'"));
+  }
+  WEIR_ASSIGN_OR_RETURN(parsed.metadata, MetadataColumns(config));
+  std::vector<Field> fields = parsed.values.fields();
+  for (const KafkaMetadataColumn& column : parsed.metadata) {
+    fields.push_back({column.name, TypeOf(column.what)});
+  }
+  StatusOr<Schema> all = Schema::Make(std::move(fields));
+  if (!all.ok()) return all.status().WithContext("config fields 'schema' and 'metadata'");
+  WEIR_RETURN_IF_ERROR(ParseStart(config, &parsed));
+  WEIR_ASSIGN_OR_RETURN(parsed.start_offsets, Offsets(config, "start_offsets", parsed.topics));
+  WEIR_ASSIGN_OR_RETURN(parsed.end_offsets, Offsets(config, "end_offsets", parsed.topics));
+  parsed.bounded = !parsed.end_offsets.empty();
+  if (Given(config, "end")) {
+    WEIR_ASSIGN_OR_RETURN(std::string end, config.Text("end"));
+    if (end != "latest") {
+      return InvalidField(config, "end", "latest: to what is the end at the start");
+    }
+    parsed.bounded = true;
+  }
+  if (Given(config, "group")) {
+    WEIR_ASSIGN_OR_RETURN(parsed.group, config.Text("group"));
+    if (parsed.group.empty()) return InvalidField(config, "group", "a text that is not empty");
+  }
+  WEIR_ASSIGN_OR_RETURN(parsed.discovery_interval_us,
+                        DurationField(config, "discovery_interval", parsed.discovery_interval_us,
+                                      100'000, "a duration of at least 100ms, like 10s"));
+  WEIR_ASSIGN_OR_RETURN(parsed.rate, RateField(config));
+  WEIR_ASSIGN_OR_RETURN(std::string on_lost_rows, config.Text("on_lost_rows", "fail"));
+  if (on_lost_rows != "fail" && on_lost_rows != "continue") {
+    return InvalidField(config, "on_lost_rows", "fail or continue");
+  }
+  parsed.continue_on_lost_rows = on_lost_rows == "continue";
+  WEIR_ASSIGN_OR_RETURN(parsed.bad_data, BadDataField(config));
+  WEIR_ASSIGN_OR_RETURN(parsed.dead_letter_path, DeadLetterPathField(config));
+  WEIR_ASSIGN_OR_RETURN(parsed.properties, KafkaPropertiesField(config, KafkaRole::kConsumer));
+  return parsed;
+}
+
+Schema KafkaSourceSchema(const KafkaSourceConfig& config) {
+  std::vector<Field> fields = config.values.fields();
+  for (const KafkaMetadataColumn& column : config.metadata) {
+    fields.push_back({column.name, TypeOf(column.what)});
+  }
+  return Schema(std::move(fields));
+}
+
+BadData BadDataOf(const KafkaSourceConfig& config, const JobOptions& options) {
+  return config.bad_data.value_or(options.bad_data);
+}
+
+Status CheckDeadLetters(const KafkaSourceConfig& config, const JobOptions& options) {
+  return CheckDeadLetterPath(BadDataOf(config, options), config.dead_letter_path);
+}
+
+}  // namespace weir

@@ -1,0 +1,72 @@
+#include "common/graph/kafka_types.h"
+
+#include "common/graph/kafka_configs.h"
+
+namespace weir {
+
+TypeDescriptor KafkaSourceType() {
+  TypeDescriptor d;
+  d.type = "kafka.source";
+  d.kind = VertexKind::kSource;
+  d.help =
+      "Reads topics of a Kafka cluster, committed rows only. Each partition is one split: read by "
+      "one subtask, in order. Positions are part of checkpoints.";
+  d.inputs_min = d.inputs_max = 0;
+  d.fields = {
+      {"brokers", "text", true, "", "host:port, several split by commas"},
+      {"topics", "any", false, "", "the name of a topic, or a list of such names"},
+      {"topic_pattern", "text", false, "",
+       "in place of topics: an extended regular expression that names match as a whole; new topics "
+       "are found too"},
+      {"format", "text", true, "", "of a message's value: json (an object), csv (a line) or raw"},
+      {"schema", "object", false, "",
+       "json, csv: columns and their types: {\"row_id\": \"INT64\"}; raw has the column value "
+       "BYTES"},
+      {"metadata", "object", false, "",
+       "further columns, by name: key, key_bytes, topic, partition, offset, timestamp, headers, "
+       "header:NAME or header_bytes:NAME"},
+      {"start", "text", false, "earliest",
+       "where partitions begin that the job finds at its start: earliest, latest, committed (of "
+       "the "
+       "group, else earliest) or a time like 2013-01-01T10:00:00Z"},
+      {"start_offsets", "object", false, "", "for some of those partitions: {\"flights:0\": 1200}"},
+      {"end", "text", false, "",
+       "latest: the job ends when all is read that is there at its start; absent: it never ends"},
+      {"end_offsets", "object", false, "",
+       "for some partitions the offset in front of which the read ends, for the others as with end "
+       "latest: {\"flights:0\": 1300}"},
+      {"group", "text", false, "weir-<job>-<uid>",
+       "consumer group whose offsets show, after each checkpoint, how far the job is"},
+      {"discovery_interval", "text", false, "10s", "how often to look for new partitions"},
+      {"rate", "number", false, "",
+       "rows per second of the whole source; absent: as fast as it goes"},
+      {"on_lost_rows", "text", false, "fail",
+       "rows that the cluster deleted before they were read: fail, or continue behind them and "
+       "count them"},
+      {"bad_data", "text", false, "the job's",
+       "what to do with a row that cannot be read: fail, drop (counted) or dead_letter (counted, "
+       "and put into a file)"},
+      {"dead_letter_path", "text", false, "",
+       "dead_letter: directory for such rows, made if it is not there; JSON lines with source, "
+       "topic, partition, offset, length, reason, text, bytes and key (base64)"},
+      {"kafka", "object", false, "",
+       "librdkafka properties, like {\"security.protocol\": \"ssl\"}, but for those that Weir sets "
+       "itself"},
+  };
+  d.check = [](const Config& config,
+               const std::vector<Schema>&) -> StatusOr<std::optional<Schema>> {
+    WEIR_ASSIGN_OR_RETURN(KafkaSourceConfig parsed, ParseKafkaSourceConfig(config));
+    return std::optional<Schema>(KafkaSourceSchema(parsed));
+  };
+  d.check_options = [](const Config& config, const JobOptions& options) -> Status {
+    WEIR_ASSIGN_OR_RETURN(KafkaSourceConfig parsed, ParseKafkaSourceConfig(config));
+    return CheckDeadLetters(parsed, options);
+  };
+  d.owns_committables = [](const Config& config, const JobOptions& options) {
+    StatusOr<KafkaSourceConfig> parsed = ParseKafkaSourceConfig(config);
+    return parsed.ok() && BadDataOf(*parsed, options) == BadData::kDeadLetter;
+  };
+  return d;
+}
+
+}  // namespace weir

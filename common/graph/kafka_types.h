@@ -1,0 +1,9 @@
+#pragma once
+
+#include "common/graph/type_descriptor.h"
+
+namespace weir {
+
+TypeDescriptor KafkaSourceType();
+
+}  // namespace weir
