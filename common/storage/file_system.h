@@ -34,6 +34,10 @@ class FileSystem {
   template <typename T>
   using DoneWith = std::function<void(StatusOr<T>)>;
 
+  // Long writes that begin at a multiple of it cost least: whole pages go from our memory to the
+  // disk. The cache keeps none of them, so that who reads the file next reads the disk.
+  static constexpr int64_t kPageBytes = 4096;
+
   virtual ~FileSystem() = default;
 
   // Up to `length` bytes from `offset`; fewer only at the end of the file.

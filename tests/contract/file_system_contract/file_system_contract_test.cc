@@ -212,6 +212,34 @@ TEST_P(FileSystemContract, LargeFilesComeBackWhole) {
   EXPECT_TRUE(*Wait(ReadWhole(files(), Path("large"), 9'000'001)) == bytes);
 }
 
+// Whatever way long writes take, that of short ones, before and after, meets them in one file.
+TEST_P(FileSystemContract, LongWritesAndShortOnesMakeOneFile) {
+  auto bytes = [](size_t size, uint32_t seed) {
+    std::string text(size, '\0');
+    for (char& c : text) c = static_cast<char>((seed = seed * 1664525 + 1013904223) >> 24);
+    return text;
+  };
+  std::string expected = bytes(600'100, 1);  // ends within a page
+  EXPECT_OK(Wait(CreateFile(files(), Path("a"), expected)));
+  EXPECT_TRUE(Bytes(Path("a")) == expected);
+  struct Write {
+    int64_t offset;
+    size_t size;
+  };
+  constexpr int64_t kPage = FileSystem::kPageBytes;
+  for (const auto& [offset, size] :
+       {Write{600'100, 700'000}, Write{317 * kPage, 1'200'000}, Write{50 * kPage, 300'001},
+        Write{50 * kPage + 1, 300'000}, Write{60 * kPage + 9, 7}, Write{60 * kPage, 64 * kPage},
+        Write{700 * kPage, 100 * kPage}}) {
+    const std::string written = bytes(size, static_cast<uint32_t>(offset));
+    EXPECT_OK(Wait(WriteAt(files(), Path("a"), offset, written)));
+    const size_t at = static_cast<size_t>(offset);
+    if (expected.size() < at + size) expected.resize(at + size);  // a hole is zeros
+    expected.replace(at, size, written);
+    EXPECT_TRUE(Bytes(Path("a")) == expected) << size << " at " << offset;
+  }
+}
+
 TEST_P(FileSystemContract, CreateAndLinkTakeOnlyFreeNames) {
   EXPECT_OK(Wait(CreateFile(files(), Path("a"), "first")));
   Status again = Wait(CreateFile(files(), Path("a"), "second"));

@@ -73,7 +73,7 @@ void FileParts::Answer(std::function<void(T)> done, T value) {
 }
 
 void FileParts::AfterWrite() {
-  if (buffer_.size() >= kChunkBytes) FlushBuffer();
+  if (buffer_.size() >= kChunkBytes) FlushPages();
   if (current_bytes_ + static_cast<int64_t>(buffer_.size()) >= options_.part_bytes_max) {
     complete_.push_back(current_);
     CompletePart();
@@ -115,6 +115,14 @@ void FileParts::FlushBuffer() {
   current_->chunks.push_back(std::exchange(buffer_, {}));
   buffer_.reserve(kChunkBytes + kChunkBytes / 4);
   current_->changed.Notify();
+}
+
+// Chunks of whole pages, so that the next one begins with a page, too.
+void FileParts::FlushPages() {
+  std::string rest = buffer_.substr(buffer_.size() - buffer_.size() % FileSystem::kPageBytes);
+  buffer_.resize(buffer_.size() - rest.size());
+  FlushBuffer();
+  buffer_ += rest;
 }
 
 void FileParts::CompletePart() {

@@ -100,6 +100,7 @@ class FileParts : public CommittableOwner {
   void BeginPart();
   void AfterWrite();
   void FlushBuffer();
+  void FlushPages();
   void CompletePart();
   void Fail(Status status);
   bool closed() const { return alive_ == nullptr; }
