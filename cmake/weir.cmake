@@ -4,6 +4,7 @@
 #   weir_test(name SOURCES file... [DEPS target...] [LABELS label...] [TIMEOUT seconds]
 #             [ARGUMENTS argument...])
 #   weir_python_test(name SCRIPT file [LABELS label...] [TIMEOUT seconds] [ARGUMENTS argument...])
+#   weir_needs_kafka(test [PROXY] [KILLS_BROKER])
 #   weir_daemon(name SOURCES file... DEPS target...)
 #   weir_link_test(library)
 #   weir_add_folder(folder)
@@ -124,6 +125,27 @@ function(weir_python_test name)
   add_test(NAME ${name}
     COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT} ${arg_ARGUMENTS})
   weir_register_test(${name} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# Gives a test, C++ or Python, the Kafka broker that all such tests of a ctest run share: it runs
+# between kafka_broker_start and kafka_broker_stop (tests/support/kafka) and finds the broker by
+# WEIR_KAFKA_DIR: that folder's file `bootstrap` has host:port, `proxied` the ports B and C of the
+# second listener. PROXY: it listens on C; one such test at a time. KILLS_BROKER: no other test runs
+# meanwhile. A test that needs settings of its own starts its own broker and needs none of this.
+set(WEIR_KAFKA_DIR ${CMAKE_BINARY_DIR}/kafka_broker)
+function(weir_needs_kafka test)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PROXY;KILLS_BROKER" "" "")
+  if(NOT WEIR_TESTS)
+    return()
+  endif()
+  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT "WEIR_KAFKA_DIR=${WEIR_KAFKA_DIR}")
+  set_property(TEST ${test} APPEND PROPERTY FIXTURES_REQUIRED kafka_broker)
+  if(arg_PROXY)
+    set_property(TEST ${test} APPEND PROPERTY RESOURCE_LOCK kafka_proxy)
+  endif()
+  if(arg_KILLS_BROKER)
+    set_property(TEST ${test} PROPERTY RUN_SERIAL TRUE)
+  endif()
 endfunction()
 
 # A daemon: `name` as released and, for tests, `name`-kill in test_bin, the same objects with kill

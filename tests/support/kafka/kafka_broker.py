@@ -5,7 +5,8 @@
 
 A broker lives in a folder: broker.json (how it was started, and its pid), server.properties, data,
 broker.log. It outlives the process that started it, unless told otherwise; whoever knows the
-folder can stop it, and start it again with the same ports, settings and data. Standard library only.
+folder can stop it, and start it again with the same ports, settings and data. Standard library
+only.
 """
 
 import contextlib
@@ -30,6 +31,7 @@ GONE_SECONDS = 20    # from SIGKILL until the kernel has taken the process away
 POLL_S = 0.02
 HEAP_MB = 384
 LOG_LINES_SHOWN = 15
+DIE_WITH_PARENT = ["setpriv", "--pdeathsig", "KILL"]
 SHARED_DIR_VARIABLE = "WEIR_KAFKA_DIR"
 
 # What differs from Kafka's defaults, and why.
@@ -210,10 +212,12 @@ class Broker:
             [*JAVA_OPTIONS, f"-Xmx{self.options['heap_mb']}m", *java_options,
              *self.options["java_options"]])
         if self._die_with_parent:
-            command = ["setpriv", "--pdeathsig", "KILL", *command]
+            command = [*DIE_WITH_PARENT, *command]
         limit = self.options["at_most_s"]
         if limit:
             command = ["timeout", "-k", str(STOP_SECONDS), str(limit), *command]
+            if self._die_with_parent:
+                command = [*DIE_WITH_PARENT, *command]
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
                                              stderr=log, cwd=self.folder, start_new_session=True)
@@ -223,10 +227,24 @@ class Broker:
             if not kafka_wire.wait_until_up(self.bootstrap, seconds, self.alive):
                 raise self._start_error(f"does not answer after {seconds} s")
             with kafka_wire.Client(self.bootstrap, timeout_s=seconds) as client:
-                client.find_coordinator("weir")
-                client.find_coordinator("weir", transactional=True)
+                self._wait_for_coordinators(client)
         except (OSError, kafka_wire.KafkaError) as error:
             raise self._start_error(str(error)) from None
+
+    def _wait_for_coordinators(self, client):
+        """Until each partition of the topics of groups and of transactions has been loaded, and
+        the broker has producer ids to give."""
+        client.new_producer_id()
+        settings = {**DEFAULTS, **self.options["settings"]}
+        # Java's hash of a name of one letter is the letter, so successive ones cover all.
+        for i in range(int(settings["offsets.topic.num.partitions"])):
+            client.group_offsets(chr(ord("a") + i))
+        for i in range(int(settings["transaction.state.log.num.partitions"])):
+            try:
+                client.describe_transaction(chr(ord("a") + i))
+            except kafka_wire.KafkaError as error:
+                if error.name != "TRANSACTIONAL_ID_NOT_FOUND":
+                    raise
 
     def _find_jvm(self, below_timeout):
         """Notes the pid of the JVM: its launchers become it by exec, except timeout(1)."""
@@ -289,7 +307,7 @@ class Broker:
         if pid is None:
             return True
         os.kill(pid, signal.SIGTERM)
-        if self._wait_until_gone(seconds):
+        if self.wait_until_gone(seconds):
             return True
         self.kill()
         return False
@@ -300,7 +318,7 @@ class Broker:
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            if not self._wait_until_gone(GONE_SECONDS):
+            if not self.wait_until_gone(GONE_SECONDS):
                 raise BrokerError(f"process {pid} is still there {GONE_SECONDS} s after SIGKILL")
 
     def pause(self):
@@ -317,7 +335,8 @@ class Broker:
             self.stop()
         self.start()
 
-    def _wait_until_gone(self, seconds):
+    def wait_until_gone(self, seconds):
+        """False when it still runs after that time."""
         deadline = time.monotonic() + seconds
         while self.alive():
             if time.monotonic() > deadline:

@@ -15,9 +15,10 @@ DEFAULT_PORT = 9092
 NOT_RUNNING = 3
 
 DESCRIPTION = f"""\
-Starts and stops one real Apache Kafka {kafka_install.VERSION} broker (KRaft, one node) on 127.0.0.1, for
-tests and examples. What is missing is installed first: Java and Maven from Debian's packages, the broker's
-jars (Apache License 2.0) from Maven Central into {kafka_install.home()}.
+Starts and stops one real Apache Kafka {kafka_install.VERSION} broker (KRaft, one node) on
+127.0.0.1 for tests and examples. What is missing is installed first: Java and Maven from Debian's
+packages, the broker's jars (Apache License 2.0) from Maven Central into
+{kafka_install.home()}.
 That needs the network once; a start takes about two seconds then.
 """
 EPILOG = """\

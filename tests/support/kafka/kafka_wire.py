@@ -475,13 +475,21 @@ class Client:
                 _check(f"delete group {name}", error)
         self._retrying(attempt)
 
-    def group_offsets(self, group, stable=True):
-        """{(topic, partition): (offset, metadata)} of what the group has committed. With `stable`
-        it waits for the end of a transaction that is about to change one."""
+    def group_offset(self, group, topic, partition, stable=True):
+        """(offset, metadata) that the group has committed, offset -1 for none. With `stable` it
+        waits for the end of a transaction that is about to change it."""
+        return self.group_offsets(group, [(topic, partition)], stable)[topic, partition]
+
+    def group_offsets(self, group, partitions=None, stable=True):
+        """{(topic, partition): (offset, metadata)} of the given ones, or of all that the group has
+        committed: then offsets that a first transaction still holds are not among them."""
         self.find_coordinator(group)
+        wanted = None if partitions is None else _topics(partitions)
 
         def attempt():
-            body = _Writer(flexible=True).string(group).array(None, None).raw("?", stable).tags()
+            def one(w, topic):
+                w.string(topic[0]).array(topic[1], lambda v, p: v.raw("i", p[0])).tags()
+            body = _Writer(flexible=True).string(group).array(wanted, one).raw("?", stable).tags()
             reader = self.call(OFFSET_FETCH, 7, body)
             reader.raw("i")
             rows = {}
@@ -517,6 +525,16 @@ class Client:
         self._retrying(attempt)
 
     # ---- transactions
+
+    def new_producer_id(self):
+        """One without a transactional id: (producer id, epoch)."""
+        def attempt():
+            reader = self.call(INIT_PRODUCER_ID, 1, _Writer().string(None).raw("i", 0))
+            reader.raw("i")
+            error, producer_id, epoch = reader.raw("hqh")
+            _check("new producer id", error)
+            return producer_id, epoch
+        return self._retrying(attempt)
 
     def transactions(self):
         """{transactional id: (producer id, state)} that the broker knows, ended ones too."""
@@ -593,6 +611,23 @@ class Client:
         """What holds readers of committed rows back: [(partition, producer id, first offset)]."""
         return [(partition, producer, start) for partition in self.partitions(topic)
                 for producer, _, start in self.producers(topic, partition) if start >= 0]
+
+    def wait_until_settled(self, topic, seconds=5):
+        """Until no transaction holds readers of committed rows back: on every partition the last
+        stable offset is the high watermark, and no producer has a transaction open."""
+        deadline = time.monotonic() + seconds
+        while True:
+            ends = {partition: (self.last_stable_offset(topic, partition),
+                                self.high_watermark(topic, partition))
+                    for partition in self.partitions(topic)}
+            held = self.open_transactions(topic)
+            if not held and all(stable == watermark for stable, watermark in ends.values()):
+                return
+            if time.monotonic() > deadline:
+                raise KafkaError(f"settle {topic} in {seconds} s", 7,
+                                 f"(last stable offset, high watermark) {ends}; open (partition, "
+                                 f"producer id, first offset) {held}")
+            time.sleep(RETRY_PAUSE_S)
 
     def _timeout_ms(self):
         return int(self.timeout_s * 1000)
