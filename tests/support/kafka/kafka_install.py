@@ -18,8 +18,9 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-VERSION = re.search(r"kafka_2\.13</artifactId>\s*<version>([^<]+)",
-                    (HERE / "pom.xml").read_text())[1]
+JARS = re.findall(r"<artifactId>([^<]+)</artifactId>\s*<version>([^<]+)",
+                  (HERE / "pom.xml").read_text(encoding="utf-8"))
+VERSION = dict(JARS)["kafka_2.13"]
 JAVA_MIN = 17
 PACKAGES = {"java": "openjdk-17-jre-headless", "mvn": "maven"}
 MAVEN_SECONDS = 600
@@ -32,10 +33,10 @@ class BrokerError(Exception):
 
 
 def home():
-    """The folder of what is fetched; another pom.xml gets another folder."""
+    """The folder of what is fetched; other jars get another folder."""
     override = os.environ.get("WEIR_KAFKA_HOME")
     cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    digest = hashlib.sha256((HERE / "pom.xml").read_bytes()).hexdigest()[:8]
+    digest = hashlib.sha256(repr(JARS).encode()).hexdigest()[:8]
     return pathlib.Path(override or cache).resolve() / (
         f"kafka-{VERSION}-{digest}" if override else f"weir/kafka-{VERSION}-{digest}")
 
