@@ -6,28 +6,9 @@
 #include "common/record/batch_builder.h"
 #include "common/record/json_format.h"
 #include "common/record/text_values.h"
+#include "worker/connectors/files/file_store.h"
 
 namespace weir {
-namespace {
-
-FilePartsOptions PartsOptions(SourceContext& context, std::string directory) {
-  FilePartsOptions options;
-  options.directory = {.path = std::move(directory),
-                       .job = context.job(),
-                       .job_name = context.job_name(),
-                       .uid = context.uid(),
-                       .type = "files.source"};
-  options.generation = context.generation();
-  options.resumed_from = context.resumed_from();
-  options.subtask = context.subtask();
-  options.files = &context.files();
-  options.timers = &context.timers();
-  options.wake = [&context] { context.Wake(); };
-  options.fail = [&context](Status status) { context.Fail(std::move(status)); };
-  return options;
-}
-
-}  // namespace
 
 DeadLetters::DeadLetters(SourceContext& context, std::string directory)
     : source_(context.uid()),
@@ -39,10 +20,16 @@ DeadLetters::DeadLetters(SourceContext& context, std::string directory)
                                                      {"reason", Type::kString},
                                                      {"text", Type::kString},
                                                      {"bytes", Type::kBytes}}))),
-      parts_(PartsOptions(context, std::move(directory))) {}
+      parts_(MakeFileParts(context,
+                           {.path = std::move(directory),
+                            .job = context.job(),
+                            .job_name = context.job_name(),
+                            .uid = context.uid(),
+                            .type = "files.source"},
+                           FileFormat::kJson)) {}
 
 void DeadLetters::Add(const DeadLetter& letter) {
-  if (!parts_.status().ok()) return;  // the generation ends
+  if (!parts_->status().ok()) return;  // the generation ends
   BatchBuilder row(schema_);
   row.column(0).AppendText(source_);
   // Names of files are bytes; those that are no text are written as in messages.
@@ -63,7 +50,7 @@ void DeadLetters::Add(const DeadLetter& letter) {
   } else {
     row.column(7).AppendNull();
   }
-  parts_.Write([&](std::string* bytes) { AppendJsonRows(row.Finish(), bytes); });
+  parts_->Write(1, [&](std::string* bytes) { AppendJsonRows(row.Finish(), bytes); });
 }
 
 }  // namespace weir

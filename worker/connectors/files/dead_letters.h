@@ -2,12 +2,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "common/operator/source.h"
-#include "worker/connectors/files/file_parts.h"
+#include "worker/connectors/sealed_parts/sealed_parts.h"
 
 namespace weir {
 
@@ -35,14 +36,14 @@ class DeadLetters {
   DeadLetters(SourceContext& context, std::string directory);
 
   // `done` once letters may be added.
-  void Open(std::function<void(Status)> done) { parts_.Open(std::move(done)); }
+  void Open(std::function<void(Status)> done) { parts_->Open(std::move(done)); }
   void Add(const DeadLetter& letter);
-  FileParts& parts() { return parts_; }
+  SealedParts& parts() { return *parts_; }
 
  private:
   const std::string source_;
   const SchemaPtr schema_;
-  FileParts parts_;
+  const std::unique_ptr<SealedParts> parts_;
 };
 
 inline constexpr size_t kDeadLetterTextBytesMax = 4096;

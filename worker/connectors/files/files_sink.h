@@ -7,11 +7,11 @@
 
 #include "common/graph/builtin_configs.h"
 #include "common/operator/sink.h"
-#include "worker/connectors/files/file_parts.h"
+#include "worker/connectors/sealed_parts/sealed_parts.h"
 
 namespace weir {
 
-// Writes rows into files that appear when their checkpoint completed; FileParts does all but the
+// Writes rows into files that appear when their checkpoint completed; SealedParts does all but the
 // format. Thread: the task's.
 class FilesSink : public Sink {
  public:
@@ -31,7 +31,7 @@ class FilesSink : public Sink {
 
  private:
   FilesSinkConfig config_;
-  std::unique_ptr<FileParts> parts_;  // from Open on
+  std::unique_ptr<SealedParts> parts_;  // from Open on
 };
 
 }  // namespace weir

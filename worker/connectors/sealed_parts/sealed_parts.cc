@@ -1,4 +1,4 @@
-#include "worker/connectors/files/file_parts.h"
+#include "worker/connectors/sealed_parts/sealed_parts.h"
 
 #include <algorithm>
 #include <iterator>
@@ -8,7 +8,6 @@
 #include "common/base/kill_point.h"
 #include "common/base/log.h"
 #include "common/storage/file_flows.h"
-#include "worker/connectors/files/file_names.h"
 #include "worker/connectors/rate_limit/rate_limiter.h"
 
 namespace weir {
@@ -22,49 +21,32 @@ constexpr int64_t kRetryMaxMicros = 5'000'000;
 
 }  // namespace
 
-void FileParts::Open(std::function<void(Status)> done) {
-  scope_.Spawn(OpenDirectory(std::move(done)));
+// Lifetime: shared by the lists it is in and the flow that writes it.
+struct SealedParts::Part {
+  SealedPart sealed;               // complete when a Prepare has sealed it
+  std::deque<std::string> chunks;  // bytes not yet asked to be written
+  bool complete = false;           // no more chunks will come
+  bool durable = false;            // all bytes, the name not
+  bool found = false;              // sealed, and seen to be in its place
+  bool publish_asked = false;      // its checkpoint completed
+  bool publish_tried = false;
+  bool published = false;  // durably
+  CoSignal changed;        // chunks, complete, durable
+};
+
+void SealedParts::Open(std::function<void(Status)> done) {
+  scope_.Spawn(OpenStore(std::move(done)));
 }
 
-Co<void> FileParts::OpenDirectory(std::function<void(Status)> done) {
-  HiddenName unique{.job = options_.directory.job,
-                    .generation = options_.generation,
-                    .subtask = options_.subtask,
-                    .number = 0,
-                    .uid = options_.directory.uid};
-  StatusOr<std::string> maker = co_await MarkDirectory(*options_.files, options_.directory, unique,
-                                                       options_.resumed_from.value() > 0);
-  Status status = maker.status();
-  // One subtask looks for all.
-  if (status.ok() && options_.subtask == 0) status = co_await CheckNothingIsLater();
-  if (status.ok()) mark_maker_ = *maker;
+Co<void> SealedParts::OpenStore(std::function<void(Status)> done) {
+  Status status = co_await store_->Open();
   opened_ = status.ok();
   opening_.Notify();
   Answer(std::move(done), status);
 }
 
-// Only what completed is published: a later file says that the checkpoint to go on from is not the
-// newest one, whatever the completion log tells, and its rows would come out again.
-Co<Status> FileParts::CheckNothingIsLater() {
-  StatusOr<std::vector<FileInfo>> names =
-      co_await ListDirectory(*options_.files, options_.directory.path);
-  if (!names.ok()) co_return names.status();
-  for (const FileInfo& info : *names) {
-    std::optional<CheckpointId> published =
-        CheckpointOfFinalName(info.name, options_.directory.job_name, options_.directory.uid);
-    if (!published || *published <= options_.resumed_from) continue;
-    co_return DataLossError(
-        Concat(options_.directory.Owner(), ": ", JoinPath(options_.directory.path, info.name),
-               " was published by checkpoint ", *published, ", and the job starts from checkpoint ",
-               options_.resumed_from,
-               ": its completion log has lost entries; going on would publish rows twice"))
-        .WithRetry(false);
-  }
-  co_return Status();
-}
-
 template <typename T>
-void FileParts::Answer(std::function<void(T)> done, T value) {
+void SealedParts::Answer(std::function<void(T)> done, T value) {
   if (closed()) return;
   options_.timers->After(
       0, [alive = std::weak_ptr<int>(alive_), done = std::move(done), value = std::move(value)] {
@@ -72,69 +54,78 @@ void FileParts::Answer(std::function<void(T)> done, T value) {
       });
 }
 
-void FileParts::AfterWrite() {
+void SealedParts::AfterWrite(int64_t rows) {
+  current_->sealed.rows += rows;
+  progress_.staged_rows += rows;
   if (buffer_.size() >= kChunkBytes) FlushPages();
-  if (current_bytes_ + static_cast<int64_t>(buffer_.size()) >= options_.part_bytes_max) {
+  const int64_t bytes = current_->sealed.bytes + static_cast<int64_t>(buffer_.size());
+  if (bytes >= options_.part_bytes_max) {
     complete_.push_back(current_);
     CompletePart();
   }
 }
 
-bool FileParts::Ready() const {
-  waiting_ = bytes_in_flight_ > kBytesInFlightMax || publishing_parts_ > kPublishingPartsMax;
+bool SealedParts::Ready() const {
+  waiting_ = bytes_in_flight_ > kBytesInFlightMax || publishing_lags();
   return !waiting_;
 }
 
-std::string FileParts::blocking_reason() const {
-  if (publishing_parts_ > kPublishingPartsMax) return "publishing lags behind";
+bool SealedParts::publishing_lags() const {
+  return publishing_parts_ > kPublishingPartsMax ||
+         progress_.publishing_bytes > options_.publishing_bytes_max;
+}
+
+std::string SealedParts::blocking_reason() const {
+  if (publishing_lags()) return "publishing lags behind";
   if (bytes_in_flight_ > kBytesInFlightMax) return "bytes in flight";
   return "";
 }
 
-void FileParts::WakeIfReady() {
+void SealedParts::WakeIfReady() {
   if (!closed() && waiting_ && Ready()) options_.wake();
 }
 
-void FileParts::BeginPart() {
+SealedPartsProgress SealedParts::progress() const {
+  SealedPartsProgress progress = progress_;
+  progress.staged_bytes += static_cast<int64_t>(buffer_.size());
+  return progress;
+}
+
+void SealedParts::BeginPart() {
   current_ = std::make_shared<Part>();
-  current_->file.pending_name = PendingName({.job = options_.directory.job,
-                                             .generation = options_.generation,
-                                             .subtask = options_.subtask,
-                                             .number = next_number_++,
-                                             .uid = options_.directory.uid});
-  current_bytes_ = 0;
+  current_->sealed.name = store_->NameOf(next_number_++);
   buffer_ += options_.head;
   scope_.Spawn(WritePart(current_));
 }
 
-void FileParts::FlushBuffer() {
+void SealedParts::FlushBuffer() {
   if (buffer_.empty()) return;
   int64_t bytes = static_cast<int64_t>(buffer_.size());
   bytes_in_flight_ += bytes;
-  current_bytes_ += bytes;
+  current_->sealed.bytes += bytes;
+  progress_.staged_bytes += bytes;
   current_->chunks.push_back(std::exchange(buffer_, {}));
   buffer_.reserve(kChunkBytes + kChunkBytes / 4);
   current_->changed.Notify();
 }
 
 // Chunks of whole pages, so that the next one begins with a page, too.
-void FileParts::FlushPages() {
+void SealedParts::FlushPages() {
   std::string rest = buffer_.substr(buffer_.size() - buffer_.size() % FileSystem::kPageBytes);
   buffer_.resize(buffer_.size() - rest.size());
   FlushBuffer();
   buffer_ += rest;
 }
 
-void FileParts::CompletePart() {
+void SealedParts::CompletePart() {
   FlushBuffer();
-  current_->file.length = current_bytes_;
   current_->complete = true;
   PartPtr part = std::exchange(current_, nullptr);
   part->changed.Notify();
 }
 
-Co<void> FileParts::WritePart(PartPtr part) {
-  std::string path = JoinPath(options_.directory.path, part->file.pending_name);
+Co<void> SealedParts::WritePart(PartPtr part) {
+  std::string path = JoinPath(store_->directory(), part->sealed.name);
   int64_t offset = 0;
   while (true) {
     while (part->chunks.empty() && !part->complete) co_await part->changed.Wait();
@@ -166,17 +157,17 @@ Co<void> FileParts::WritePart(PartPtr part) {
   part->changed.Notify();
 }
 
-void FileParts::Fail(Status status) {
+void SealedParts::Fail(Status status) {
   if (closed() || !failed_.ok()) return;
-  std::string who = options_.directory.Owner();
+  const std::string& who = store_->owner();
   failed_ = status.message().starts_with(who) ? status : status.WithContext(who);
   // Those that wait for bytes to be durable see it and answer.
   for (const PartPtr& part : unpublished_) part->changed.Notify();
   options_.fail(failed_);
 }
 
-void FileParts::Prepare(CheckpointId checkpoint,
-                        std::function<void(StatusOr<std::vector<Committable>>)> done) {
+void SealedParts::Prepare(CheckpointId checkpoint,
+                          std::function<void(StatusOr<std::vector<Committable>>)> done) {
   if (!failed_.ok()) {
     done(failed_);
     return;
@@ -185,41 +176,37 @@ void FileParts::Prepare(CheckpointId checkpoint,
     complete_.push_back(current_);
     CompletePart();
   }
+  if (complete_.empty() && options_.seals_empty_parts) {
+    complete_.push_back(std::make_shared<Part>());
+    complete_.back()->durable = true;
+  }
   int index = 0;
   for (const PartPtr& part : complete_) {
-    part->file.final_name = FinalName(options_.directory.job_name, options_.directory.uid,
-                                      options_.subtask, checkpoint, index, options_.format);
-    part->committable = {.uid = options_.directory.uid,
-                         .subtask = options_.subtask,
-                         .generation = options_.generation,
-                         .checkpoint = checkpoint,
-                         .part = index,
-                         .payload = {}};
+    part->sealed.checkpoint = checkpoint;
+    part->sealed.index = index++;
+    part->sealed.parts = static_cast<int>(complete_.size());
     unpublished_.push_back(part);
-    ++index;
   }
   std::vector<PartPtr> sealed = std::exchange(complete_, {});
   listed_[checkpoint] = unpublished_;
   scope_.Spawn(FinishPrepare(checkpoint, std::move(sealed), unpublished_, std::move(done)));
 }
 
-Co<void> FileParts::FinishPrepare(CheckpointId checkpoint, std::vector<PartPtr> sealed,
-                                  std::vector<PartPtr> listed,
-                                  std::function<void(StatusOr<std::vector<Committable>>)> done) {
-  // No checkpoint completes without the mark, by which the next generation knows the directory.
+Co<void> SealedParts::FinishPrepare(CheckpointId checkpoint, std::vector<PartPtr> sealed,
+                                    std::vector<PartPtr> listed,
+                                    std::function<void(StatusOr<std::vector<Committable>>)> done) {
+  // No checkpoint completes without what Open sets up: by that the next generation knows the place.
   while (!opened_ && failed_.ok() && !closed()) co_await opening_.Wait();
-  for (const PartPtr& part : listed) {
-    part->file.mark_maker = mark_maker_;
-    part->committable.payload = EncodeFilePart(part->file);
-  }
   // All that are listed: an earlier Prepare may still be under way.
   for (const PartPtr& part : listed) {
     while (!part->durable && failed_.ok() && !closed() && !PlantedBug("undurable_seal")) {
       co_await part->changed.Wait();
     }
   }
-  if (failed_.ok() && !listed.empty()) {
-    Status status = co_await SyncDirectory(*options_.files, options_.directory.path);
+  const bool has_files = std::any_of(
+      listed.begin(), listed.end(), [](const PartPtr& part) { return !part->sealed.name.empty(); });
+  if (failed_.ok() && has_files) {
+    Status status = co_await SyncDirectory(*options_.files, store_->directory());
     if (!status.ok()) Fail(status);
   }
   while (failed_.ok() && !closed()) {
@@ -229,9 +216,9 @@ Co<void> FileParts::FinishPrepare(CheckpointId checkpoint, std::vector<PartPtr> 
     std::vector<PartPtr> unseen;
     std::copy_if(listed.begin(), listed.end(), std::back_inserter(unseen), is_unseen);
     if (unseen.empty()) break;
-    std::vector<FilePart> parts;
-    for (const PartPtr& part : unseen) parts.push_back(part->file);
-    Status status = co_await CheckSealed(*options_.files, options_.directory, std::move(parts));
+    std::vector<SealedPart> parts;
+    for (const PartPtr& part : unseen) parts.push_back(part->sealed);
+    Status status = co_await store_->CheckSealed(std::move(parts));
     if (status.ok()) {
       for (const PartPtr& part : unseen) part->found = true;
     } else if (std::all_of(unseen.begin(), unseen.end(), is_unseen)) {
@@ -245,23 +232,35 @@ Co<void> FileParts::FinishPrepare(CheckpointId checkpoint, std::vector<PartPtr> 
   }
   std::vector<Committable> committables;
   committables.reserve(listed.size());
-  for (const PartPtr& part : listed) committables.push_back(part->committable);
+  for (const PartPtr& part : listed) {
+    committables.push_back({.uid = options_.uid,
+                            .subtask = options_.subtask,
+                            .generation = options_.generation,
+                            .checkpoint = part->sealed.checkpoint,
+                            .part = part->sealed.index,
+                            .payload = store_->PayloadOf(part->sealed)});
+  }
   if (!sealed.empty()) {
-    log::Debug(options_.directory.Owner(), " sealed parts=", sealed.size(),
-               " checkpoint=", checkpoint, " subtask=", options_.subtask);
+    log::Debug(store_->owner(), " sealed parts=", sealed.size(), " checkpoint=", checkpoint,
+               " subtask=", options_.subtask);
   }
   KillPoint("sink.after_prepare");
   if (PlantedBug("early_rename")) Publish(checkpoint, [](const Status&) {});
   Answer<StatusOr<std::vector<Committable>>>(std::move(done), std::move(committables));
 }
 
-void FileParts::Publish(CheckpointId checkpoint, std::function<void(Status)> done) {
+void SealedParts::Publish(CheckpointId checkpoint, std::function<void(Status)> done) {
   PublishRequest request{.checkpoint = checkpoint, .parts = {}, .done = std::move(done)};
   if (auto it = listed_.find(checkpoint); it != listed_.end()) {
     for (const PartPtr& part : it->second) {
       if (part->published) continue;
       request.parts.push_back(part);
-      if (!std::exchange(part->publish_asked, true)) ++publishing_parts_;
+      if (std::exchange(part->publish_asked, true)) continue;
+      ++publishing_parts_;
+      progress_.staged_rows -= part->sealed.rows;
+      progress_.staged_bytes -= part->sealed.bytes;
+      progress_.publishing_rows += part->sealed.rows;
+      progress_.publishing_bytes += part->sealed.bytes;
     }
     // Earlier ones list a part of this, and nothing else that is not published.
     listed_.erase(listed_.begin(), std::next(it));
@@ -270,22 +269,22 @@ void FileParts::Publish(CheckpointId checkpoint, std::function<void(Status)> don
   if (!std::exchange(publishing_, true)) scope_.Spawn(PublishInOrder());
 }
 
-Co<void> FileParts::PublishInOrder() {
+Co<void> SealedParts::PublishInOrder() {
   int64_t retry_us = kRetryFirstMicros;
   while (!publish_requests_.empty()) {
     // One request after the other: a doubled or late one is answered when its parts are out.
-    std::vector<FilePart> parts;
+    std::vector<SealedPart> parts;
     bool tried = false;
     for (const PartPtr& part : publish_requests_.front().parts) {
       if (part->published) continue;
-      parts.push_back(part->file);
+      parts.push_back(part->sealed);
       tried = std::exchange(part->publish_tried, true) || tried;
     }
-    Status status =
-        co_await PublishParts(*options_.files, options_.directory, std::move(parts), tried);
+    Status status;
+    if (!parts.empty()) status = co_await store_->Publish(std::move(parts), tried);
     if (closed()) co_return;
     if (status.retryable()) {
-      log::Warning(options_.directory.Owner(), " cannot publish yet: ", status.message(),
+      log::Warning(store_->owner(), " cannot publish yet: ", status.message(),
                    " checkpoint=", publish_requests_.front().checkpoint,
                    " subtask=", options_.subtask, " retry_ms=", retry_us / 1000);
       co_await Sleep(*options_.timers, retry_us);
@@ -298,7 +297,10 @@ Co<void> FileParts::PublishInOrder() {
     publish_requests_.pop_front();
     if (status.ok()) {
       for (const PartPtr& part : request.parts) {
-        if (!std::exchange(part->published, true)) --publishing_parts_;
+        if (std::exchange(part->published, true)) continue;
+        --publishing_parts_;
+        progress_.publishing_rows -= part->sealed.rows;
+        progress_.publishing_bytes -= part->sealed.bytes;
       }
       std::erase_if(unpublished_, [](const PartPtr& part) { return part->published; });
       WakeIfReady();
@@ -310,9 +312,9 @@ Co<void> FileParts::PublishInOrder() {
   publishing_ = false;
 }
 
-void FileParts::OnAborted(CheckpointId checkpoint) { listed_.erase(checkpoint); }
+void SealedParts::OnAborted(CheckpointId checkpoint) { listed_.erase(checkpoint); }
 
-void FileParts::Close() {
+void SealedParts::Close() {
   // What is under way may end as it likes: nobody is told any more.
   alive_ = nullptr;
 }
