@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -64,6 +65,10 @@ struct CheckpointManifest {
 
   int64_t StateBytes() const;
 };
+
+// In a job's directory: what its sinks sealed and have not published yet, where that is not kept at
+// the output itself.
+inline constexpr std::string_view kStagingName = "staged";
 
 // "chk-17.6": directory of checkpoint 17 of generation 6.
 std::string CheckpointDirectoryName(CheckpointId checkpoint, Generation generation);

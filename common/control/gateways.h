@@ -28,6 +28,8 @@ class CoordinatorGateway {
                            Done done) = 0;
   virtual void ReportPublished(std::string coordinator_address, ReportPublishedRequest request,
                                Done done) = 0;
+  virtual void ConfirmCurrent(std::string coordinator_address, ConfirmCurrentRequest request,
+                              Done done) = 0;
   // The worker leaves on purpose (SIGTERM): its tasks restart elsewhere.
   virtual void Leave(std::string coordinator_address, WorkerName name,
                      WorkerIncarnation incarnation, Done done) = 0;

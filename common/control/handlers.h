@@ -24,6 +24,7 @@ class CoordinatorHandler {
   virtual void ReportTasks(ReportTasksRequest request, Done done) = 0;
   virtual void Acknowledge(AcknowledgeRequest request, Done done) = 0;
   virtual void ReportPublished(ReportPublishedRequest request, Done done) = 0;
+  virtual void ConfirmCurrent(ConfirmCurrentRequest request, Done done) = 0;
   virtual void Leave(WorkerName name, WorkerIncarnation incarnation, Done done) = 0;
   // From clients. `job` is an id, a unique prefix of one, or the name of exactly one live job;
   // kNotFound and ambiguous ones are user errors that list the candidates.

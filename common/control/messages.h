@@ -42,7 +42,7 @@ struct WorkerInfo {
 
 // Of what the processes of a cluster say to each other. Raised with every change that an older one
 // would misunderstand: such a worker is refused.
-inline constexpr uint32_t kControlProtocolVersion = 1;
+inline constexpr uint32_t kControlProtocolVersion = 2;
 
 struct RegisterRequest {
   WorkerInfo worker;
@@ -135,6 +135,17 @@ struct ReportPublishedRequest {
   std::vector<PublishReport> reports;
 };
 
+// Whether what acts for `generation` may take hold of what has one holder in the outside world: its
+// tasks do while that generation runs (settle_order 0), a settle order while whoever gave it waits
+// for its outcome. Answered OK only after the coordinator has seen that it still leads; kStale:
+// not, and never again; kUnavailable: it cannot be told now. Changes nothing.
+struct ConfirmCurrentRequest {
+  JobId job;
+  Generation generation;
+  CoordinatorNumber coordinator;  // that gave the order; 0 for tasks
+  uint64_t settle_order = 0;
+};
+
 // --- Coordinator to worker -----------------------------------------------------------------------
 
 // What of a job only a worker can see: expands source patterns, reads headers, looks into output
@@ -208,6 +219,8 @@ struct SettleRequest {
   std::string job_name;
   std::string library_path;
   std::vector<Committable> committables;
+  std::string job_directory;  // of the job that sealed them, absolute; a copy of it with --from
+  uint64_t order = 0;         // of this coordinator, for ConfirmCurrent; each attempt is a new one
 };
 
 // --- Client to coordinator -----------------------------------------------------------------------

@@ -11,6 +11,7 @@
 #include "common/operator/committable.h"
 #include "common/operator/committable_owner.h"
 #include "common/operator/source.h"
+#include "common/threading/executor.h"
 
 namespace weir {
 
@@ -31,7 +32,17 @@ class SinkContext {
   virtual const SchemaPtr& input_schema() const = 0;
   virtual FileSystem& files() = 0;
   virtual Timers& timers() = 0;
+  virtual Executor& executor() = 0;  // the task's: mail from other threads goes through it
   virtual const Clock& clock() const = 0;
+  // Absolute; for what is sealed and not published yet, of all vertices and subtasks of this job:
+  // names must be unique. Made, durably, by whoever first writes there; nobody else removes from it
+  // while the job is there.
+  virtual const std::string& staging_directory() const = 0;
+  // Asks the coordinator whether this generation is still the one that runs: what has one holder in
+  // the outside world may be taken from the present one only after that. `done` as mail: kStale:
+  // no, and never again; kUnavailable: no answer in time, ask again. Not called any more once the
+  // task ends.
+  virtual void ConfirmCurrent(std::function<void(Status)> done) = 0;
   // Makes the task go on after Ready() was false.
   virtual void Wake() = 0;
   // A request in the background failed: ends the generation with this error.
@@ -61,6 +72,12 @@ class CommitterContext {
   virtual const std::string& uid() const = 0;
   virtual FileSystem& files() = 0;
   virtual Timers& timers() = 0;
+  virtual Executor& executor() = 0;  // mail from other threads goes through it
+  // The staging_directory of the sinks that sealed the committables.
+  virtual const std::string& staging_directory() const = 0;
+  // As in SinkContext, for this very call of the coordinator: kStale also when that one waits for
+  // it no more, having perhaps told another worker to settle.
+  virtual void ConfirmCurrent(std::function<void(Status)> done) = 0;
 };
 
 class Committer {

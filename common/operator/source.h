@@ -43,7 +43,10 @@ class SourceContext {
   virtual const SchemaPtr& output_schema() const = 0;
   virtual FileSystem& files() = 0;
   virtual Timers& timers() = 0;
+  virtual Executor& executor() = 0;  // the task's: mail from other threads goes through it
   virtual const Clock& clock() const = 0;
+  // As in SinkContext.
+  virtual const std::string& staging_directory() const = 0;
   // Makes the task call Poll again after it answered kIdle. From the task's thread.
   virtual void Wake() = 0;
   // A request in the background failed: ends the generation with this error.

@@ -96,6 +96,13 @@ void GrpcCoordinatorGateway::ReportPublished(std::string coordinator_address,
   impl_->Call(coordinator_address, "/weir.v1.Coordinator/ReportPublished", proto, std::move(done));
 }
 
+void GrpcCoordinatorGateway::ConfirmCurrent(std::string coordinator_address,
+                                            ConfirmCurrentRequest request, Done done) {
+  v1::ConfirmCurrentRequest proto;
+  ToProto(request, &proto);
+  impl_->Call(coordinator_address, "/weir.v1.Coordinator/ConfirmCurrent", proto, std::move(done));
+}
+
 void GrpcCoordinatorGateway::Leave(std::string coordinator_address, WorkerName name,
                                    WorkerIncarnation incarnation, Done done) {
   v1::LeaveRequest proto;

@@ -25,6 +25,8 @@ class GrpcCoordinatorGateway : public CoordinatorGateway {
   void Acknowledge(std::string coordinator_address, AcknowledgeRequest request, Done done) override;
   void ReportPublished(std::string coordinator_address, ReportPublishedRequest request,
                        Done done) override;
+  void ConfirmCurrent(std::string coordinator_address, ConfirmCurrentRequest request,
+                      Done done) override;
   void Leave(std::string coordinator_address, WorkerName name, WorkerIncarnation incarnation,
              Done done) override;
 

@@ -110,6 +110,8 @@ void ToProto(const PublishReport& from, v1::PublishReport* to);
 Status FromProto(const v1::PublishReport& from, PublishReport* to);
 void ToProto(const ReportPublishedRequest& from, v1::ReportPublishedRequest* to);
 Status FromProto(const v1::ReportPublishedRequest& from, ReportPublishedRequest* to);
+void ToProto(const ConfirmCurrentRequest& from, v1::ConfirmCurrentRequest* to);
+Status FromProto(const v1::ConfirmCurrentRequest& from, ConfirmCurrentRequest* to);
 
 // coordinator.proto, from clients. A job library may be large: it is moved, not copied.
 void ToProto(SubmitRequest&& from, v1::SubmitRequest* to);

@@ -197,4 +197,19 @@ Status FromProto(const v1::ReportPublishedRequest& from, ReportPublishedRequest*
   return {};
 }
 
+void ToProto(const ConfirmCurrentRequest& from, v1::ConfirmCurrentRequest* to) {
+  to->set_job(Utf8Text(from.job.value()));
+  to->set_generation(from.generation.value());
+  to->set_coordinator(from.coordinator.value());
+  to->set_settle_order(from.settle_order);
+}
+
+Status FromProto(const v1::ConfirmCurrentRequest& from, ConfirmCurrentRequest* to) {
+  to->job = JobId(from.job());
+  to->generation = Generation(from.generation());
+  to->coordinator = CoordinatorNumber(from.coordinator());
+  to->settle_order = from.settle_order();
+  return {};
+}
+
 }  // namespace weir

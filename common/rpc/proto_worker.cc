@@ -120,6 +120,8 @@ void ToProto(const SettleRequest& from, v1::SettleRequest* to) {
   to->set_job_name(Utf8Text(from.job_name));
   to->set_library_path(from.library_path);
   ListToProto(from.committables, to->mutable_committables());
+  to->set_job_directory(from.job_directory);
+  to->set_order(from.order);
 }
 
 Status FromProto(const v1::SettleRequest& from, SettleRequest* to) {
@@ -130,6 +132,8 @@ Status FromProto(const v1::SettleRequest& from, SettleRequest* to) {
   to->job_name = from.job_name();
   to->library_path = from.library_path();
   WEIR_RETURN_IF_ERROR(ListFromProto(from.committables(), &to->committables));
+  to->job_directory = from.job_directory();
+  to->order = from.order();
   return {};
 }
 

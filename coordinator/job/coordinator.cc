@@ -121,6 +121,8 @@ void Coordinator::DropOffice(const Status& status) {
   scope_.Clear();
   jobs_.clear();
   removing_.clear();
+  confirming_.clear();
+  confirms_ = false;
   workers_.Clear();
   std::map<JobId, Submitting> submitting = std::move(submitting_);
   submitting_.clear();
@@ -162,7 +164,11 @@ Co<void> Coordinator::LoadJob(StoredJob stored) {
 JobMaster& Coordinator::AddJob(StoredJob stored) {
   JobId id = stored.record.id;
   std::weak_ptr<int> alive = alive_;
-  JobOffice office{leadership_.number(), workers_, registry_, leadership_,
+  JobOffice office{leadership_.number(),
+                   workers_,
+                   registry_,
+                   leadership_,
+                   settle_orders_,
                    [this, alive, id](const Status&) {
                      // Later: the job master is still in this call.
                      environment_.executor.Post([this, alive, id] {
@@ -329,6 +335,44 @@ void Coordinator::ReportPublished(ReportPublishedRequest request, Done done) {
     done(job == nullptr ? StaleError(Concat("there is no job ", request.job))
                         : job->OnPublished(request));
   });
+}
+
+void Coordinator::ConfirmCurrent(ConfirmCurrentRequest request, Done done) {
+  WhenReady([this, request, done = std::move(done)](Status status) {
+    if (status.ok()) status = CheckCurrent(request);
+    if (!status.ok()) return done(status);
+    confirming_.push_back({request, OwedAnswer(done)});
+    if (confirms_) return;
+    confirms_ = true;
+    scope_.Spawn(ConfirmFlow());
+  });
+}
+
+Status Coordinator::CheckCurrent(const ConfirmCurrentRequest& request) {
+  if (request.settle_order != 0) {
+    bool waits =
+        request.coordinator == leadership_.number() && settle_orders_.IsOpen(request.settle_order);
+    if (waits) return Status();
+    return StaleError(Concat("nobody waits any more for the order ", request.settle_order,
+                             " of coordinator ", request.coordinator, " to settle output of job ",
+                             request.job));
+  }
+  JobMaster* job = Find(request.job);
+  return job == nullptr ? StaleError(Concat("there is no job ", request.job))
+                        : job->CheckCurrent(request.generation);
+}
+
+// One look for all who asked before it began: tasks ask many at a time.
+Co<void> Coordinator::ConfirmFlow() {
+  while (!confirming_.empty()) {
+    std::vector<Confirming> asked = std::move(confirming_);
+    confirming_.clear();
+    Status leads = co_await leadership_.Confirm();
+    for (Confirming& one : asked) {
+      one.answer.Give(leads.ok() ? CheckCurrent(one.request) : UnavailableError(leads.message()));
+    }
+  }
+  confirms_ = false;
 }
 
 void Coordinator::Leave(WorkerName name, WorkerIncarnation incarnation, Done done) {

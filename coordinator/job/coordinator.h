@@ -18,6 +18,7 @@
 #include "coordinator/job/coordinator_environment.h"
 #include "coordinator/job/effects.h"
 #include "coordinator/job/job_master.h"
+#include "coordinator/job/settle_orders.h"
 #include "coordinator/job/submission.h"
 #include "coordinator/membership/leadership.h"
 #include "coordinator/membership/worker_registry.h"
@@ -59,6 +60,7 @@ class Coordinator : public CoordinatorHandler {
   void ReportTasks(ReportTasksRequest request, Done done) override;
   void Acknowledge(AcknowledgeRequest request, Done done) override;
   void ReportPublished(ReportPublishedRequest request, Done done) override;
+  void ConfirmCurrent(ConfirmCurrentRequest request, Done done) override;
   void Leave(WorkerName name, WorkerIncarnation incarnation, Done done) override;
   void Submit(SubmitRequest request, DoneWith<SubmitResponse> done) override;
   void ListJobs(bool all, DoneWith<std::vector<JobStatus>> done) override;
@@ -92,6 +94,8 @@ class Coordinator : public CoordinatorHandler {
   Co<void> RetakeJob(JobId id);
   Co<void> RegisterFlow(RegisterRequest request, OwedAnswer answer);
   Status CheckRegistration(const RegisterRequest& request) const;
+  Status CheckCurrent(const ConfirmCurrentRequest& request);
+  Co<void> ConfirmFlow();
   Co<void> SubmitFlow(SubmitRequest request, Submission submission);
   Co<StatusOr<SubmitResponse>> Store(SubmitRequest request, Submission submission);
   Co<StatusOr<CheckpointManifest>> ReadRestored(std::string directory, Submission submission);
@@ -112,6 +116,7 @@ class Coordinator : public CoordinatorHandler {
   Leadership leadership_;
   WorkerRegistry workers_;
   JobRegistry registry_;
+  SettleOrders settle_orders_;
   std::map<JobId, std::unique_ptr<JobMaster>> jobs_;
   // Submissions in progress: those who wait for the answer, and what they submit.
   struct Submitting {
@@ -120,6 +125,13 @@ class Coordinator : public CoordinatorHandler {
   };
   std::map<JobId, Submitting> submitting_;
   std::set<JobId> removing_;
+  // Those who wait for the next look at storage whether this coordinator leads.
+  struct Confirming {
+    ConfirmCurrentRequest request;
+    OwedAnswer answer;
+  };
+  std::vector<Confirming> confirming_;
+  bool confirms_ = false;  // ConfirmFlow runs
   // Flows of the present time in office; ended when the lead is lost.
   CoScope scope_;
   std::shared_ptr<int> alive_ = std::make_shared<int>();

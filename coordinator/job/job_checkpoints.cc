@@ -41,10 +41,7 @@ void JobMaster::OnAllTasksRunning() {
 }
 
 Status JobMaster::OnAcknowledge(AcknowledgeRequest request) {
-  if (!run_.live || request.generation != generation()) {
-    return StaleError(Concat("generation ", request.generation, " of job ", record_.id,
-                             " is not the one that runs"));
-  }
+  WEIR_RETURN_IF_ERROR(CheckCurrent(request.generation));
   for (TaskAck& ack : request.acks) {
     CheckpointId checkpoint = ack.checkpoint;
     int task = ack.task;
@@ -68,15 +65,18 @@ Status JobMaster::OnAcknowledge(AcknowledgeRequest request) {
 }
 
 Status JobMaster::OnPublished(const ReportPublishedRequest& request) {
-  if (!run_.live || request.generation != generation()) {
-    return StaleError(Concat("generation ", request.generation, " of job ", record_.id,
-                             " is not the one that runs"));
-  }
+  WEIR_RETURN_IF_ERROR(CheckCurrent(request.generation));
   for (const PublishReport& report : request.reports) {
     checkpoints_->OnPublished(request.generation, report);
   }
   Pump();
   return Status();
+}
+
+Status JobMaster::CheckCurrent(Generation asked) const {
+  if (run_.live && asked == generation()) return Status();
+  return StaleError(
+      Concat("generation ", asked, " of job ", record_.id, " is not the one that runs"));
 }
 
 void JobMaster::ArmTick() {

@@ -19,7 +19,8 @@ constexpr int64_t kSettleTimeoutMaxUs = 60'000'000;
 
 std::vector<SettleRequest> JobMaster::MakeSettles(const JobRecord& record,
                                                   const CheckpointManifest& manifest,
-                                                  Generation generation) const {
+                                                  Generation generation,
+                                                  const std::string& directory) const {
   std::vector<SettleRequest> requests;
   StatusOr<JobOptions> parsed = ParseJobOptions(record.graph.options);
   const JobOptions options = parsed.ok() ? *parsed : JobOptions();
@@ -34,6 +35,7 @@ std::vector<SettleRequest> JobMaster::MakeSettles(const JobRecord& record,
     request.generation = generation;
     request.vertex = vertex;
     request.job_name = record.graph.name;
+    request.job_directory = directory;
     request.library_path = JobRegistry::LibraryPath(directory_, record_.graph.library_sha256);
     for (const OperatorSnapshot& snapshot : manifest.snapshots) {
       if (snapshot.uid != vertex.uid) continue;
@@ -110,6 +112,8 @@ Co<bool> JobMaster::SettleVertex(SettleRequest request) {
       waiting_for_ = Concat("a worker to settle the output of ", request.vertex.uid);
     } else {
       const WorkerInfo worker = *office_.workers.Find(names[attempt++ % names.size()]);
+      SettleOrders::Order order = office_.settle_orders.Give();
+      request.order = order.number();
       SettleRequest copy = request;
       Status status = co_await SettleOn(environment_, worker, std::move(copy), timeout_us);
       if (status.ok()) {
@@ -197,7 +201,7 @@ Co<bool> JobMaster::SettleForEnd(JobState end) {
     co_await Sleep(environment_.timers, kRetryUs);
   }
   Generation above(generation().value() + 1);
-  std::vector<SettleRequest> requests = MakeSettles(record_, manifest, above);
+  std::vector<SettleRequest> requests = MakeSettles(record_, manifest, above, directory_);
   bool all = true;
   for (SettleRequest& request : requests) {
     std::string uid = request.vertex.uid;

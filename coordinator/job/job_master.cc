@@ -356,10 +356,7 @@ void JobMaster::RememberFailure(const Outcome& outcome) {
 }
 
 Status JobMaster::OnTaskReports(const ReportTasksRequest& request) {
-  if (!run_.live || request.generation != generation()) {
-    return StaleError(Concat("generation ", request.generation, " of job ", record_.id,
-                             " is not the one that runs"));
-  }
+  WEIR_RETURN_IF_ERROR(CheckCurrent(request.generation));
   for (const TaskReport& report : request.reports) {
     auto it = run_.tasks.find({report.task, report.subtask});
     if (it == run_.tasks.end() || it->second.worker != request.worker) {
@@ -472,12 +469,14 @@ void JobMaster::OnHeartbeat(const WorkerName& worker, const HostedGeneration* ho
 // nothing lists.
 Co<void> JobMaster::SweepAfter(WorkerName worker, Generation below) {
   const CheckpointManifest nothing;
-  std::vector<SettleRequest> requests = MakeSettles(record_, nothing, below);
+  std::vector<SettleRequest> requests = MakeSettles(record_, nothing, below, directory_);
   for (SettleRequest& request : requests) {
     const WorkerInfo* found = office_.workers.Find(worker);
     if (found == nullptr || halted_) co_return;
     const WorkerInfo info = *found;
     std::string uid = request.vertex.uid;
+    SettleOrders::Order order = office_.settle_orders.Give();
+    request.order = order.number();
     Status status = co_await SettleOn(environment_, info, std::move(request), kSweepTimeoutUs);
     if (!status.ok()) {
       log::Warning(Tag(), " worker ", worker, " did not remove what ", uid,

@@ -21,6 +21,7 @@
 #include "coordinator/job/coordinator_environment.h"
 #include "coordinator/job/job_state.h"
 #include "coordinator/job/log_driver.h"
+#include "coordinator/job/settle_orders.h"
 #include "coordinator/membership/leadership.h"
 #include "coordinator/membership/worker_registry.h"
 #include "coordinator/metadata/job_registry.h"
@@ -54,6 +55,7 @@ struct JobOffice {
   WorkerRegistry& workers;
   JobRegistry& registry;
   Leadership& leadership;
+  SettleOrders& settle_orders;
   // The job master has stopped for good without ending the job: deposed (kStale), or it can no
   // longer vouch for the completion log. Called as mail.
   std::function<void(const Status&)> halted;
@@ -106,6 +108,8 @@ class JobMaster {
   Status OnTaskReports(const ReportTasksRequest& request);
   Status OnAcknowledge(AcknowledgeRequest request);
   Status OnPublished(const ReportPublishedRequest& request);
+  // Whether the tasks of that generation run or are being started.
+  Status CheckCurrent(Generation asked) const;
   // True: the worker must end that generation.
   bool OnHosted(const WorkerName& worker, const HostedGeneration& hosted);
   // What a heartbeat says, or does not say, of this job (`hosted`: nullptr if nothing of it is
@@ -248,8 +252,8 @@ class JobMaster {
   // One for each vertex of the job `record` that owns committables, with what `manifest` lists of
   // it.
   std::vector<SettleRequest> MakeSettles(const JobRecord& record,
-                                         const CheckpointManifest& manifest,
-                                         Generation generation) const;
+                                         const CheckpointManifest& manifest, Generation generation,
+                                         const std::string& directory) const;
 
   CoordinatorEnvironment& environment_;
   JobOffice office_;

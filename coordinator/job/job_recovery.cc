@@ -73,7 +73,7 @@ Co<void> JobMaster::StartGeneration() {
   if (first_started_.value() > 0) {
     const CheckpointManifest nothing;
     std::vector<SettleRequest> own =
-        MakeSettles(record_, restore_.own ? restore_.manifest : nothing, generation());
+        MakeSettles(record_, restore_.own ? restore_.manifest : nothing, generation(), directory_);
     for (SettleRequest& request : own) {
       waiting_for_ = Concat("the output of ", request.vertex.uid, " to be published");
       co_await SettleVertex(std::move(request));
@@ -125,7 +125,8 @@ Co<void> JobMaster::SettleForeign() {
     StatusOr<JobRecord> stored = DecodeJobRecord(*bytes);
     if (stored.ok()) other = *std::move(stored);
   }
-  std::vector<SettleRequest> requests = MakeSettles(other, restore_.manifest, Generation(0));
+  std::vector<SettleRequest> requests =
+      MakeSettles(other, restore_.manifest, Generation(0), restore_.directory);
   for (SettleRequest& request : requests) {
     if (request.committables.empty()) continue;
     waiting_for_ =

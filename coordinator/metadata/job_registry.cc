@@ -158,6 +158,21 @@ Co<StatusOr<std::string>> JobRegistry::StageRestored(std::string staged, std::st
   // Says whose transactions the checkpoint lists; a checkpoint that somebody copied has none.
   Status record = co_await LinkOrCopy(JoinPath(from, kRecordName), JoinPath(root, kRecordName));
   if (!record.ok() && record.code() != StatusCode::kNotFound) co_return record;
+  // What that job left there to be published by somebody; it has ended.
+  const std::string unpublished = JoinPath(from, kStagingName);
+  StatusOr<std::vector<FileInfo>> names = co_await ListDirectory(files_, unpublished);
+  if (!names.ok() && names.status().code() != StatusCode::kNotFound) co_return names.status();
+  if (names.ok() && !names->empty()) {
+    std::string target = JoinPath(root, kStagingName);
+    directories.insert(target);
+    Status made = co_await MakeDirectories(files_, target);
+    if (!made.ok()) co_return made;
+    for (const FileInfo& info : *names) {
+      Status linked =
+          co_await LinkOrCopy(JoinPath(unpublished, info.name), JoinPath(target, info.name));
+      if (!linked.ok() && linked.code() != StatusCode::kNotFound) co_return linked;
+    }
+  }
   for (const std::string& directory : directories) {
     Status synced = co_await SyncDirectory(files_, directory);
     if (!synced.ok()) co_return synced;

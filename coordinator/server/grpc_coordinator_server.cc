@@ -122,6 +122,9 @@ void AddWorkerMethods(Executor& executor, HandlerSource handler, Methods& method
   Add(methods, "ReportPublished",
       OutcomeMethod<v1::ReportPublishedRequest>(executor, handler,
                                                 &CoordinatorHandler::ReportPublished));
+  Add(methods, "ConfirmCurrent",
+      OutcomeMethod<v1::ConfirmCurrentRequest>(executor, handler,
+                                               &CoordinatorHandler::ConfirmCurrent));
   Add(methods, "Leave",
       MakeMethod<v1::LeaveRequest, LeaveFields, v1::Outcome>(
           executor, [handler](LeaveFields leave, Respond<v1::Outcome> respond) {

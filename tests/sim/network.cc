@@ -120,11 +120,11 @@ void Network::Send(Process& from, std::string address, std::string_view method,
     }
   }
   if (scheduler_.tracing()) {
-    scheduler_.Trace(from.title(), Concat("call ", method, " at ", call->address, " generation ",
-                                          generation, " checkpoint ", checkpoint,
-                                          fate.lose_request ? ", lost" : "",
-                                          fate.lose_reply ? ", its answer lost" : "",
-                                          fate.repeat_after_us >= 0 ? ", twice" : ""));
+    scheduler_.Trace(from.title(),
+                     Concat("call ", method, " at ", call->address, " generation ", generation,
+                            " checkpoint ", checkpoint, fate.lose_request ? ", lost" : "",
+                            fate.lose_reply ? ", its answer lost" : "",
+                            fate.repeat_after_us >= 0 ? ", twice" : ""));
   }
   from.After(kDeadlineUs, [call] {
     call->Finish(Answer(UnavailableError("no answer in time: deadline exceeded")));
@@ -145,9 +145,8 @@ void Network::Deliver(const std::shared_ptr<Call<Answer>>& call, bool reply_lost
   auto it = endpoints_.find(call->address);
   if (it == endpoints_.end()) {
     if (!counts) return;
-    call->from->After(Delay(), [call] {
-      call->Finish(Answer(UnavailableError("connection refused")));
-    });
+    call->from->After(Delay(),
+                      [call] { call->Finish(Answer(UnavailableError("connection refused"))); });
     return;
   }
   Process& to = *it->second.process;
@@ -196,7 +195,8 @@ class Network::CoordinatorCalls : public CoordinatorGateway {
                 DoneWith<RegisterResponse> done) override {
     Send<StatusOr<RegisterResponse>>(
         std::move(address), "Register", {}, {},
-        [&network = network_, request = std::move(request)](CoordinatorHandler& handler, auto answer) {
+        [&network = network_, request = std::move(request)](CoordinatorHandler& handler,
+                                                            auto answer) {
           handler.Register(request, [&network, answer = std::move(answer)](
                                         const StatusOr<RegisterResponse>& response) {
             if (!response.ok() && response.status().domain() == ErrorDomain::kUser) {
@@ -231,7 +231,8 @@ class Network::CoordinatorCalls : public CoordinatorGateway {
     for (const TaskAck& ack : request.acks) lowest = std::min(lowest, ack.checkpoint);
     Send<Status>(
         std::move(address), "Acknowledge", generation, lowest,
-        [&network = network_, request = std::move(request)](CoordinatorHandler& handler, auto answer) {
+        [&network = network_, request = std::move(request)](CoordinatorHandler& handler,
+                                                            auto answer) {
           if (network.ack_observer_) network.ack_observer_(request);
           handler.Acknowledge(request, std::move(answer));
         },
@@ -243,6 +244,14 @@ class Network::CoordinatorCalls : public CoordinatorGateway {
         std::move(address), "ReportPublished", generation, {},
         [request = std::move(request)](CoordinatorHandler& handler, auto answer) {
           handler.ReportPublished(request, std::move(answer));
+        },
+        std::move(done));
+  }
+  void ConfirmCurrent(std::string address, ConfirmCurrentRequest request, Done done) override {
+    Send<Status>(
+        std::move(address), "ConfirmCurrent", request.generation, {},
+        [request](CoordinatorHandler& handler, auto answer) {
+          handler.ConfirmCurrent(request, std::move(answer));
         },
         std::move(done));
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,7 +40,9 @@ class FakeSourceContext : public SourceContext {
   const SchemaPtr& output_schema() const override { return schema_; }
   FileSystem& files() override { return files_; }
   Timers& timers() override { return executor_; }
+  Executor& executor() override { return executor_; }
   const Clock& clock() const override { return executor_.clock(); }
+  const std::string& staging_directory() const override { return staging_directory_; }
   void Wake() override { woken_ = true; }
   void Fail(Status status) override { failed_ = status; }
   void CountDropped(int64_t rows) override { dropped_ += rows; }
@@ -48,6 +51,7 @@ class FakeSourceContext : public SourceContext {
   JobId job_{"0123456789abcdef0123456789abcdef"};
   std::string job_name_ = "job";
   std::string uid_ = "in";
+  std::string staging_directory_ = "/job/staged";
   Generation generation_{1};
   CheckpointId resumed_from_;
   Status failed_;
@@ -85,14 +89,23 @@ class FakeSinkContext : public SinkContext {
   const SchemaPtr& input_schema() const override { return schema_; }
   FileSystem& files() override { return files_; }
   Timers& timers() override { return executor_; }
+  Executor& executor() override { return executor_; }
   const Clock& clock() const override { return executor_.clock(); }
+  const std::string& staging_directory() const override { return staging_directory_; }
   void Wake() override { woken_ = true; }
   void Fail(Status status) override { failed_ = status; }
+  void ConfirmCurrent(std::function<void(Status)> done) override {
+    ++confirms_;
+    executor_.Post([done = std::move(done), answer = confirm_answer_] { done(answer); });
+  }
 
   JobOptions options_;
   JobId job_{"0123456789abcdef0123456789abcdef"};
   std::string job_name_ = "job";
   std::string uid_ = "out";
+  std::string staging_directory_ = "/job/staged";
+  Status confirm_answer_;
+  int confirms_ = 0;
   CheckpointId resumed_from_;
   int subtask_ = 0;
   int parallelism_ = 1;
@@ -118,10 +131,19 @@ class FakeCommitterContext : public CommitterContext {
   const std::string& uid() const override { return uid_; }
   FileSystem& files() override { return files_; }
   Timers& timers() override { return executor_; }
+  Executor& executor() override { return executor_; }
+  const std::string& staging_directory() const override { return staging_directory_; }
+  void ConfirmCurrent(std::function<void(Status)> done) override {
+    ++confirms_;
+    executor_.Post([done = std::move(done), answer = confirm_answer_] { done(answer); });
+  }
 
   JobId job_{"0123456789abcdef0123456789abcdef"};
   std::string job_name_ = "job";
   std::string uid_ = "out";
+  std::string staging_directory_ = "/job/staged";
+  Status confirm_answer_;
+  int confirms_ = 0;
 
  private:
   ManualExecutor& executor_;

@@ -34,12 +34,19 @@ class GenerationHost::Observer : public TaskObserver {
       owner.publish_outbox_->Add(report);
     });
   }
+  void OnConfirmWanted(int task, int subtask, uint64_t question) override {
+    Mail([task, subtask, question](GenerationHost& owner) {
+      owner.OnConfirmWanted(task, subtask, question);
+    });
+  }
   template <typename F>
   void Mail(F mail) {
     executor_->Post([owner = owner_, mail = std::move(mail)] {
       if (*owner != nullptr) mail(**owner);
     });
   }
+  // For answers on the control loop: whether they still reach the owner.
+  std::shared_ptr<GenerationHost*> owner() const { return owner_; }
   // From the control loop: nothing reaches the owner any more.
   void CutOff() { *owner_ = nullptr; }
 
@@ -54,6 +61,7 @@ GenerationHost::GenerationHost(WorkerEnvironment& environment, const Registry& r
       registry_(&registry),
       self_(std::move(self)),
       request_(std::move(request)),
+      confirm_(std::move(reports.confirm)),
       observer_(std::make_unique<Observer>(this, environment.executor)) {
   task_outbox_ = std::make_unique<Outbox<TaskReport>>(
       *environment_.timers,
@@ -237,6 +245,20 @@ void GenerationHost::OnReport(TaskReport report) {
     return;
   }
   task_outbox_->Add(std::move(report));
+}
+
+void GenerationHost::OnConfirmWanted(int task, int subtask, uint64_t question) {
+  ConfirmCurrentRequest request;
+  request.job = request_.job;
+  request.generation = request_.generation;
+  confirm_(request, [owner = observer_->owner(), task, subtask, question](Status status) {
+    if (*owner == nullptr) return;
+    for (const Seated& seated : (*owner)->seats_) {
+      Task* asked = seated.task.get();
+      if (asked->description().task != task || asked->description().subtask != subtask) continue;
+      asked->Post([asked, question, status] { asked->OnConfirmed(question, status); });
+    }
+  });
 }
 
 void GenerationHost::OnConnected() {

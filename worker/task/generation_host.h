@@ -25,6 +25,7 @@ class GenerationHost {
     std::function<void(ReportTasksRequest, std::function<void(Status)>)> tasks;
     std::function<void(AcknowledgeRequest, std::function<void(Status)>)> acks;
     std::function<void(ReportPublishedRequest, std::function<void(Status)>)> published;
+    std::function<void(ConfirmCurrentRequest, std::function<void(Status)>)> confirm;
     std::function<void()> stale;  // the coordinator knows this generation no more
   };
 
@@ -58,6 +59,7 @@ class GenerationHost {
   };
 
   void OnReport(TaskReport report);
+  void OnConfirmWanted(int task, int subtask, uint64_t question);
   void OnConnected();
   void OnBroken(Status status);
 
@@ -68,6 +70,7 @@ class GenerationHost {
   std::shared_ptr<const JobGraph> graph_;
   std::shared_ptr<const ExecutionPlan> plan_;
   std::shared_ptr<const JobOptions> options_;
+  const std::function<void(ConfirmCurrentRequest, std::function<void(Status)>)> confirm_;
   std::unique_ptr<Observer> observer_;
   std::vector<Seated> seats_;
   std::vector<std::unique_ptr<ChannelSender>> remote_senders_;

@@ -67,6 +67,7 @@ struct Task::PendingSnapshot {
 Task::Task(TaskDescription description, TaskEnvironment environment, TaskObserver& observer,
            std::vector<InputGate::Channel> inputs, std::vector<std::unique_ptr<EdgeOutput>> outputs)
     : description_(std::move(description)),
+      staging_directory_(JoinPath(description_.job_directory, kStagingName)),
       environment_(std::move(environment)),
       observer_(observer),
       outputs_(std::move(outputs)),
@@ -722,6 +723,14 @@ void Task::Fail(const std::string& uid, Status error) {
   observer_.OnReport(std::move(report));
 }
 
+void Task::OnConfirmed(uint64_t question, Status status) {
+  auto asked = confirming_.find(question);
+  if (asked == confirming_.end()) return;
+  std::function<void(Status)> done = std::move(asked->second);
+  confirming_.erase(asked);
+  done(std::move(status));
+}
+
 void Task::Shutdown() {
   if (state_ == State::kDone && closed_) return;
   const Task* outer = std::exchange(stepping, this);
@@ -740,6 +749,7 @@ void Task::Shutdown() {
     }
   }
   flows_->Clear();
+  confirming_.clear();
   for (const auto& node : nodes_) {
     node->sink.reset();
     node->source.reset();

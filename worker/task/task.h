@@ -51,6 +51,9 @@ class TaskObserver {
   virtual void OnReport(TaskReport report) = 0;
   virtual void OnAcknowledge(TaskAck ack) = 0;
   virtual void OnPublished(PublishReport report) = 0;
+  // Wants to know whether its generation is current; answered by OnConfirmed(question, …), or never
+  // when the generation ends.
+  virtual void OnConfirmWanted(int task, int subtask, uint64_t question) = 0;
 };
 
 // What a task needs from its surroundings. All of it outlives the task.
@@ -109,6 +112,7 @@ class Task : public Executor {
   void Trigger(Barrier barrier);
   void OnCompleted(CheckpointId checkpoint);
   void OnAborted(CheckpointId checkpoint);
+  void OnConfirmed(uint64_t question, Status status);
   // Ends the task where it is: operators are closed, nothing is reported any more.
   void Shutdown();
 
@@ -157,6 +161,7 @@ class Task : public Executor {
   int64_t Account(Spends from_now_on);  // the time now
 
   const TaskDescription description_;
+  const std::string staging_directory_;
   TaskEnvironment environment_;
   TaskObserver& observer_;
   std::unique_ptr<FileSystem> files_;
@@ -183,6 +188,8 @@ class Task : public Executor {
   std::shared_ptr<PendingSnapshot> in_progress_;  // the one whose keyed state is being written down
   int writing_snapshots_ = 0;
   CoSignal snapshot_written_;
+  std::map<uint64_t, std::function<void(Status)>> confirming_;  // by question
+  uint64_t last_question_ = 0;
 
   std::mutex mail_mutex_;
   std::deque<std::function<void()>> mail_;  // guarded by mail_mutex_

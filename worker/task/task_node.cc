@@ -43,7 +43,9 @@ const SchemaPtr& Task::Context::output_schema() const { return node_.output_sche
 const JobOptions& Task::Context::options() const { return *task_.description_.options; }
 FileSystem& Task::Context::files() { return *task_.files_; }
 Timers& Task::Context::timers() { return *task_.environment_.timers; }
+Executor& Task::Context::executor() { return task_; }
 const Clock& Task::Context::clock() const { return *task_.environment_.clock; }
+const std::string& Task::Context::staging_directory() const { return task_.staging_directory_; }
 
 void Task::Context::Wake() {
   task_.source_ready_ = true;
@@ -73,6 +75,12 @@ CheckpointId Task::Context::resumed_from() const {
   return restored.job == task_.description_.job ? restored.checkpoint : CheckpointId();
 }
 const SchemaPtr& Task::Context::input_schema() const { return node_.input_schemas[0]; }
+void Task::Context::ConfirmCurrent(std::function<void(Status)> done) {
+  const uint64_t question = ++task_.last_question_;
+  task_.confirming_[question] = std::move(done);
+  const TaskDescription& description = task_.description_;
+  task_.observer_.OnConfirmWanted(description.task, description.subtask, question);
+}
 void Task::Context::Fail(Status status) { task_.Fail(node_.vertex.uid, std::move(status)); }
 
 Status Task::Context::TakeError() { return std::exchange(error_, Status()); }

@@ -38,7 +38,9 @@ class Task::Context : public KeyedOperatorContext, public SourceContext, public 
   const JobOptions& options() const override;
   FileSystem& files() override;
   Timers& timers() override;
+  Executor& executor() override;
   const Clock& clock() const override;
+  const std::string& staging_directory() const override;
   void Wake() override;
   // OperatorContext
   int inputs() const override;
@@ -55,6 +57,7 @@ class Task::Context : public KeyedOperatorContext, public SourceContext, public 
   void Fail(Status status) override;
   // SinkContext
   const SchemaPtr& input_schema() const override;
+  void ConfirmCurrent(std::function<void(Status)> done) override;
 
   // The error of a keyed_bytes_or_fail since the last call.
   Status TakeError();

@@ -14,20 +14,46 @@ constexpr int64_t kEndMaxUs = 30'000'000;
 // Jobs whose last ended generation is remembered.
 constexpr size_t kEndedMax = 4096;
 
+void AskCoordinator(WorkerEnvironment& environment, const CoordinatorLink& link,
+                    const ConfirmCurrentRequest& request, std::function<void(Status)> done) {
+  if (link.address().empty()) {
+    environment.executor->Post(
+        [done = std::move(done)] { done(UnavailableError("no coordinator")); });
+    return;
+  }
+  environment.coordinators->ConfirmCurrent(link.address(), request, std::move(done));
+}
+
 class SettleContext : public CommitterContext {
  public:
-  SettleContext(const SettleRequest& request, WorkerEnvironment& environment)
-      : request_(request), environment_(environment) {}
+  SettleContext(const SettleRequest& request, WorkerEnvironment& environment,
+                const CoordinatorLink& link)
+      : request_(request),
+        environment_(environment),
+        link_(link),
+        staging_directory_(JoinPath(request.job_directory, kStagingName)) {}
   const Config& config() const override { return request_.vertex.config; }
   const JobId& job() const override { return request_.job; }
   const std::string& job_name() const override { return request_.job_name; }
   const std::string& uid() const override { return request_.vertex.uid; }
   FileSystem& files() override { return *environment_.files; }
   Timers& timers() override { return *environment_.timers; }
+  Executor& executor() override { return *environment_.executor; }
+  const std::string& staging_directory() const override { return staging_directory_; }
+  void ConfirmCurrent(std::function<void(Status)> done) override {
+    ConfirmCurrentRequest request;
+    request.job = request_.job;
+    request.generation = request_.generation;
+    request.coordinator = request_.coordinator;
+    request.settle_order = request_.order;
+    AskCoordinator(environment_, link_, request, std::move(done));
+  }
 
  private:
   const SettleRequest& request_;
   WorkerEnvironment& environment_;
+  const CoordinatorLink& link_;
+  const std::string staging_directory_;
 };
 
 }  // namespace
@@ -219,6 +245,9 @@ void WorkerNode::StartNow(StartTasksRequest request, Done done) {
       return environment_.executor->Post([=] { answer(unreachable()); });
     gateway->ReportPublished(link_->address(), std::move(message), std::move(answer));
   };
+  reports.confirm = [this](const ConfirmCurrentRequest& message, Done answer) {
+    AskCoordinator(environment_, *link_, message, std::move(answer));
+  };
   reports.stale = [this, job, generation] {
     log::Info("coordinator knows this generation no more job=", job, " generation=", generation);
     EndLate(job, generation);
@@ -279,7 +308,7 @@ Co<void> WorkerNode::SettleFlow(SettleRequest request, Done done) {
                                      "' whose output it can settle")));
     co_return;
   }
-  SettleContext context(request, environment_);
+  SettleContext context(request, environment_, *link_);
   std::unique_ptr<Committer> committer = (*factory)();
   committer->Open(context);
   Committer* raw = committer.get();

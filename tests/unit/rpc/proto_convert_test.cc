@@ -129,6 +129,7 @@ TEST(ProtoConvertTest, EveryMessageComesBackAsItWent) {
   ExpectRoundTrip<v1::AcknowledgeRequest, AcknowledgeRequest>();
   ExpectRoundTrip<v1::PublishReport, PublishReport>();
   ExpectRoundTrip<v1::ReportPublishedRequest, ReportPublishedRequest>();
+  ExpectRoundTrip<v1::ConfirmCurrentRequest, ConfirmCurrentRequest>();
 
   ExpectRoundTrip<v1::SubmitRequest, SubmitRequest>();
   ExpectRoundTrip<v1::SubmitResponse, SubmitResponse>();

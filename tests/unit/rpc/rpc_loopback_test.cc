@@ -155,6 +155,9 @@ class FakeCoordinator : public CoordinatorHandler {
     Answer("ReportPublished", Text<v1::ReportPublishedRequest>(std::move(request)),
            std::move(done));
   }
+  void ConfirmCurrent(ConfirmCurrentRequest request, Done done) override {
+    Answer("ConfirmCurrent", Text<v1::ConfirmCurrentRequest>(std::move(request)), std::move(done));
+  }
   void Leave(WorkerName name, WorkerIncarnation incarnation, Done done) override {
     Answer("Leave", Concat(name, " ", incarnation), std::move(done));
   }
@@ -352,6 +355,12 @@ TEST_F(RpcLoopbackTest, EveryCallOfAWorkerReachesTheCoordinator) {
                 gateway.ReportPublished(coordinator_address_, published, done);
               }).ok());
   EXPECT_EQ(coordinator_.request, Text<v1::ReportPublishedRequest>(published));
+
+  auto confirm = Filled<v1::ConfirmCurrentRequest, ConfirmCurrentRequest>();
+  EXPECT_TRUE(Ask<Status>([&](auto done) {
+                gateway.ConfirmCurrent(coordinator_address_, confirm, done);
+              }).ok());
+  EXPECT_EQ(coordinator_.request, Text<v1::ConfirmCurrentRequest>(confirm));
 
   EXPECT_TRUE(Ask<Status>([&](auto done) {
                 gateway.Leave(coordinator_address_, WorkerName("worker-1"), WorkerIncarnation("1f"),

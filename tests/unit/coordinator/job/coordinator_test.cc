@@ -115,6 +115,30 @@ class CoordinatorTest : public testing::Test {
       }
     }
   }
+  // What the coordinator says about tasks of that generation.
+  StatusCode Confirm(CoordinatorProcess& process, const JobId& job, uint64_t generation) {
+    ConfirmCurrentRequest request;
+    request.job = job;
+    request.generation = Generation(generation);
+    return Confirm(process, request);
+  }
+  // What it says about an order that it gave.
+  StatusCode Confirm(CoordinatorProcess& process, const SettleRequest& settle) {
+    ConfirmCurrentRequest request;
+    request.job = settle.job;
+    request.generation = settle.generation;
+    request.coordinator = settle.coordinator;
+    request.settle_order = settle.order;
+    return Confirm(process, request);
+  }
+  StatusCode Confirm(CoordinatorProcess& process, const ConfirmCurrentRequest& request) {
+    std::optional<Status> answer;
+    process.loop.Post([&] {
+      process.coordinator->ConfirmCurrent(request, [&](Status status) { answer = status; });
+    });
+    EXPECT_TRUE(cluster_->Until([&] { return answer.has_value(); }));
+    return answer ? answer->code() : StatusCode::kInternal;
+  }
   void ExpectOutsideSound() { EXPECT_EQ(cluster_->violations, std::vector<std::string>()); }
   int CallsOf(const std::string& what, const std::string& coordinator = "") {
     return static_cast<int>(std::count_if(
@@ -213,6 +237,66 @@ TEST_F(CoordinatorTest, WhatASourceSealedIsSettledLikeTheOutputOfASink) {
   ASSERT_TRUE(Reaches(*process, JobState::kCanceled));
   EXPECT_EQ(cluster_->Count(Fate::kSealed), 0);
   ExpectOutsideSound();
+}
+
+TEST_F(CoordinatorTest, OnlyTheGenerationThatRunsIsConfirmed) {
+  auto process = RunJob();
+  ASSERT_TRUE(Completes(*process, 1));
+  EXPECT_EQ(Confirm(*process, kJob, 1), StatusCode::kOk);
+  EXPECT_EQ(Confirm(*process, kJob, 2), StatusCode::kStale);
+  EXPECT_EQ(Confirm(*process, kOther, 1), StatusCode::kStale);
+  cluster_->FailTask(kJob, UnavailableError("disk is slow"));
+  ASSERT_TRUE(Reaches(*process, JobState::kRestarting));
+  EXPECT_EQ(Confirm(*process, kJob, 1), StatusCode::kStale);  // while none runs
+  ASSERT_TRUE(cluster_->Until([&] { return Get(*process).generation.value() == 2; }));
+  ASSERT_TRUE(Reaches(*process, JobState::kRunning));
+  EXPECT_EQ(Confirm(*process, kJob, 1), StatusCode::kStale);
+  EXPECT_EQ(Confirm(*process, kJob, 2), StatusCode::kOk);
+  Cancel(*process);
+  ASSERT_TRUE(Reaches(*process, JobState::kCanceled));
+  EXPECT_EQ(Confirm(*process, kJob, 2), StatusCode::kStale);
+}
+
+TEST_F(CoordinatorTest, WhoIsDeposedAndDoesNotKnowYetConfirmsNothing) {
+  auto first = RunJob();
+  ASSERT_TRUE(Completes(*first, 1));
+  first->loop.Pause();
+  auto second = cluster_->StartCoordinator("b", /*take_over=*/true);
+  Lead(*second);
+  ASSERT_TRUE(cluster_->Until([&] { return Get(*second).generation.value() == 2; }));
+  first->loop.Continue();
+  EXPECT_EQ(Confirm(*first, kJob, 1), StatusCode::kUnavailable);
+  EXPECT_EQ(Confirm(*second, kJob, 1), StatusCode::kStale);
+}
+
+// A worker that settles late must not take the output from the one that was told to after it.
+TEST_F(CoordinatorTest, AnOrderToSettleIsConfirmedWhileItsOutcomeIsWaitedFor) {
+  auto process = RunJob();
+  ASSERT_TRUE(Completes(*process, 1));
+  cluster_->hold_settles = true;
+  cluster_->FailTask(kJob, UnavailableError("disk is slow"));
+  ASSERT_TRUE(cluster_->Until([&] { return cluster_->settles.size() == 1; }));
+  EXPECT_EQ(cluster_->settles[0].job_directory, Concat("/checkpoints/", kJob));
+  EXPECT_EQ(Confirm(*process, cluster_->settles[0]), StatusCode::kOk);
+  SettleRequest of_another = cluster_->settles[0];
+  of_another.coordinator = CoordinatorNumber(of_another.coordinator.value() + 1);
+  EXPECT_EQ(Confirm(*process, of_another), StatusCode::kStale);
+  ASSERT_TRUE(cluster_->Until([&] { return cluster_->settles.size() == 2; }));
+  EXPECT_EQ(Confirm(*process, cluster_->settles[0]), StatusCode::kStale);
+  EXPECT_EQ(Confirm(*process, cluster_->settles[1]), StatusCode::kOk);
+  cluster_->hold_settles = false;
+  ASSERT_TRUE(Reaches(*process, JobState::kRunning));
+  for (const SettleRequest& settle : cluster_->settles) {
+    EXPECT_EQ(Confirm(*process, settle), StatusCode::kStale);
+  }
+  // Of a job that ends: the generation is one above its last.
+  cluster_->settles.clear();
+  cluster_->hold_settles = true;
+  Cancel(*process);
+  ASSERT_TRUE(cluster_->Until([&] { return cluster_->settles.size() == 1; }));
+  EXPECT_EQ(Confirm(*process, cluster_->settles[0]), StatusCode::kOk);
+  cluster_->hold_settles = false;
+  ASSERT_TRUE(Reaches(*process, JobState::kCanceled));
 }
 
 TEST_F(CoordinatorTest, SilentWorkerIsLostAfterTheTimeout) {
@@ -623,12 +707,21 @@ TEST_F(CoordinatorTest, JobStartsFromTheRetainedCheckpointOfAnEndedOne) {
   cluster_->Advance(kSecondUs);
   std::string retained = Get(*process).retained_checkpoint;
   ASSERT_FALSE(retained.empty());
+  cluster_->disk_view().PutDirectory(Concat("/checkpoints/", kJob, "/staged"));
+  cluster_->disk_view().PutFile(Concat("/checkpoints/", kJob, "/staged/2-out-0-2-0-77"), "rows");
+  cluster_->settles.clear();
   StatusOr<SubmitResponse> accepted = cluster_->Submit(*process, kOther, Graph(), retained);
   ASSERT_TRUE(accepted.ok()) << accepted.status();
   // The old job may go: the new one has what it uses.
   process->coordinator->Remove(kJob.value(), [](Status) {});
   ASSERT_TRUE(Reaches(*process, JobState::kRunning, 10 * kSecondUs, kOther));
   ExpectOutsideSound();
+  // What the old one had staged is published from there too, in the name of the old one.
+  ASSERT_EQ(cluster_->settles.size(), 1u);
+  EXPECT_EQ(cluster_->settles[0].job, kJob);
+  const std::string copy = Concat("/checkpoints/", kOther, "/restored");
+  EXPECT_EQ(cluster_->settles[0].job_directory, copy);
+  EXPECT_EQ(cluster_->disk_view().Bytes(copy + "/staged/2-out-0-2-0-77"), "rows");
   EXPECT_EQ(cluster_->Submit(*process, JobId(std::string(32, 'a')), Graph(), "/nowhere/chk-1.1")
                 .status()
                 .code(),
@@ -666,7 +759,7 @@ TEST_F(CoordinatorTest, WorkersProveThatTheySeeTheDirectoryAndNamesAreUnique) {
     EXPECT_EQ(answer->code(), StatusCode::kFailedPrecondition);
     EXPECT_EQ(answer->message(),
               Concat("worker w is of another version: it is Weir 9.8.7 and speaks protocol ", other,
-                     ", this coordinator is Weir 0.1.0 and speaks protocol 1. All processes of a "
+                     ", this coordinator is Weir 0.1.0 and speaks protocol 2. All processes of a "
                      "cluster must be of one version"));
   }
   EXPECT_EQ(Workers(*process), 0u);

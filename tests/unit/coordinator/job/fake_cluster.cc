@@ -79,7 +79,8 @@ class FakeGateway : public WorkerGateway {
   }
   void Settle(std::string address, SettleRequest request, Done done) override {
     FakeCluster::Worker* worker = Reach("settle", address, request.generation, CheckpointId(0));
-    if (worker != nullptr && worker->silent) return;
+    cluster_.settles.push_back(request);
+    if (cluster_.hold_settles || (worker != nullptr && worker->silent)) return;
     Answer(std::move(done),
            worker == nullptr ? UnavailableError("worker is gone") : cluster_.Settle(request));
   }

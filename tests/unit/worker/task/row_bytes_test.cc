@@ -158,6 +158,7 @@ class Reports : public TaskObserver {
   void OnReport(TaskReport report) override { all.push_back(std::move(report)); }
   void OnAcknowledge(TaskAck) override {}
   void OnPublished(PublishReport) override {}
+  void OnConfirmWanted(int, int, uint64_t) override {}
   std::vector<TaskReport> all;
 };
 

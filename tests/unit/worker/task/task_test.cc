@@ -29,6 +29,7 @@ struct Trace {
   bool source_owns = false;  // the source has dead letters
   bool letters_ready = true;
   std::function<void(StatusOr<std::vector<Committable>>)> prepare_done;
+  SinkContext* sink_context = nullptr;
 };
 Trace* trace = nullptr;
 
@@ -116,7 +117,7 @@ class RunningSum : public Operator {
 class TracingSink : public Sink {
  public:
   void Open(SinkContext& context, std::function<void(Status)> done) override {
-    context_ = &context;
+    trace->sink_context = &context;
     done(Status());
   }
   Status Write(const RecordBatch& batch) override {
@@ -137,9 +138,6 @@ class TracingSink : public Sink {
   void OnAborted(CheckpointId n) override {
     trace->calls.push_back("abort " + std::to_string(n.value()));
   }
-
- private:
-  SinkContext* context_ = nullptr;
 };
 
 // A disk that takes no more requests for a while, as one that hangs.
@@ -184,6 +182,7 @@ class TaskTest : public testing::Test, public TaskObserver {
   void OnReport(TaskReport report) override { reports_.push_back(std::move(report)); }
   void OnAcknowledge(TaskAck ack) override { acks_.push_back(std::move(ack)); }
   void OnPublished(PublishReport report) override { published_.push_back(std::move(report)); }
+  void OnConfirmWanted(int, int, uint64_t question) override { questions_.push_back(question); }
 
   static JobVertex Vertex(const std::string& uid, const std::string& type, bool emits) {
     JobVertex vertex;
@@ -306,6 +305,7 @@ class TaskTest : public testing::Test, public TaskObserver {
   std::vector<TaskReport> reports_;
   std::vector<TaskAck> acks_;
   std::vector<PublishReport> published_;
+  std::vector<uint64_t> questions_;
   SnapshotPace pace_;
   int wakes_ = 0;
   SchemaPtr partial_schema_;  // of what else comes into the task
@@ -629,6 +629,35 @@ TEST_F(TaskTest, ASinkThatCannotSealFailsTheTask) {
   EXPECT_TRUE(acks_.empty());
   EXPECT_EQ(reports_.back().state, TaskState::kFailed);
   EXPECT_EQ(reports_.back().uid, "out");
+}
+
+TEST_F(TaskTest, ASinkIsToldWhetherItsGenerationIsCurrentAsMailOfItsTask) {
+  Make({Vertex("out", "test.sink", false)}, 1, false);
+  Run();
+  SinkContext& context = *trace_.sink_context;
+  EXPECT_EQ(context.staging_directory(), "/job/staged");
+  std::string answers;
+  auto ask = [&](const std::string& name) {
+    context.ConfirmCurrent([&answers, &context, name](const Status& status) {
+      EXPECT_TRUE(context.executor().InOwnerThread());
+      answers += Concat(name, status.ok() ? " ok " : " not ");
+    });
+  };
+  context.executor().Post([&] {
+    ask("first");
+    ask("second");
+  });
+  Run();
+  ASSERT_EQ(questions_.size(), 2u);
+  EXPECT_EQ(answers, "");
+  auto answer = [&](uint64_t question, const Status& status) {
+    task_->Post([this, question, status] { task_->OnConfirmed(question, status); });
+  };
+  answer(questions_[1], StaleError("ended"));
+  answer(questions_[0], Status());
+  answer(questions_[0], Status());  // said again
+  Run();
+  EXPECT_EQ(answers, "second not first ok ");
 }
 
 TEST_F(TaskTest, ASinkThatIsNotReadyHoldsTheTaskBackWithANamedReason) {

@@ -64,6 +64,7 @@ class Ended : public TaskObserver {
   }
   void OnAcknowledge(TaskAck) override {}
   void OnPublished(PublishReport) override {}
+  void OnConfirmWanted(int, int, uint64_t) override {}
   void WaitFor(int count) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ended_ >= count; });
