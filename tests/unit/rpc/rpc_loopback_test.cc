@@ -516,7 +516,7 @@ TEST_F(RpcLoopbackTest, EveryMethodOfTheServicesIsAnswered) {
       EXPECT_TRUE(type->FindFieldByName("status") != nullptr) << method;
     }
   }
-  EXPECT_EQ(methods, 22);
+  EXPECT_EQ(methods, 23);
 }
 
 TEST_F(RpcLoopbackTest, AWatchReportsABrokenConnectionOnce) {
