@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -169,10 +170,16 @@ class Broker:
         pid = self.options["pid"]
         if pid is None:
             return None
-        # The kernel gives numbers anew. A dead process that nobody has waited for has no command.
+        # The kernel gives numbers anew: the command must be ours. One that is ending has none, but
+        # keeps ports and the lock of its data until its last thread is gone.
+        process = pathlib.Path(f"/proc/{pid}")
         with contextlib.suppress(OSError):
-            command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if str(self.folder / "server.properties").encode() in command:
+            command = (process / "cmdline").read_bytes()
+            if not command:
+                _, name, state = re.split(r"[()]", (process / "stat").read_text(), maxsplit=2)
+                threads = len(os.listdir(process / "task"))
+                return pid if name == "java" and (state.split()[0] != "Z" or threads > 1) else None
+            if str(self.folder / "server.properties").encode() in command.split(b"\0"):
                 return pid
         return None
 

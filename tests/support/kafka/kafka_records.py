@@ -85,6 +85,9 @@ def write_varint(out, value):
 
 def read_varint(data, at):
     """(number, position behind it)."""
+    byte = data[at]
+    if byte < 0x80:  # nearly all
+        return (byte >> 1) ^ -(byte & 1), at + 1
     shift = value = 0
     while True:
         byte = data[at]
@@ -111,7 +114,7 @@ def _read_bytes(data, at):
         return None, at
     if at + length > len(data):
         raise BadBatch(f"a field of {length} bytes in a record of {len(data) - at}")
-    return bytes(data[at:at + length]), at + length
+    return data[at:at + length], at + length
 
 
 def encode_batch(records, producer_id=-1, producer_epoch=-1, base_sequence=-1,
@@ -163,7 +166,9 @@ def decode_batches(data, partition=-1):
         codec = CODECS.get(attributes & COMPRESSION_MASK, "unknown")
         if codec == "gzip":
             body = zlib.decompress(body, wbits=31)
-        elif codec != "none":
+        elif codec == "none":
+            body = bytes(body)
+        else:
             raise BadBatch(f"offset {base}: compressed with {codec}, only gzip is read here")
         append_time = largest_time if attributes & LOG_APPEND_TIME else None
         records = list(_decode_records(body, count, base, first_time, append_time, partition))
@@ -176,6 +181,7 @@ def decode_batches(data, partition=-1):
 
 
 def _decode_records(body, count, base, first_time, append_time, partition):
+    """`body` is bytes."""
     at = 0
     for _ in range(count):
         length, at = read_varint(body, at)

@@ -7,6 +7,7 @@ broker's error. Thread: confined to one.
 """
 
 import contextlib
+import select
 import socket
 import struct
 import time
@@ -175,20 +176,21 @@ class Client:
             self._socket.close()
         self._socket = None
 
-    def call(self, api, version, body, answer=True):
+    def call(self, api, version, body):
         """Sends one request; the reader of its answer. For APIs that have no method here, too."""
         flexible = (api, version) in FLEXIBLE
         self._correlation += 1
         head = struct.pack(">hhih", api, version, self._correlation, len(self.client_id))
         data = head + self.client_id.encode() + (b"\0" if flexible else b"") + bytes(body.data)
         try:
+            # Nothing was asked: if there is something to read, the broker has closed it meanwhile.
+            if self._socket and select.select([self._socket], [], [], 0)[0]:
+                self.close()
             if self._socket is None:
                 self._socket = socket.create_connection(self.address, self.timeout_s)
                 self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.settimeout(self.timeout_s)
             self._socket.sendall(struct.pack(">i", len(data)) + data)
-            if not answer:
-                return None
             received = self._receive(struct.unpack(">i", self._receive(4))[0])
         except OSError:
             self.close()
