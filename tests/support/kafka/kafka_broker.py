@@ -26,7 +26,7 @@ import kafka_install
 import kafka_wire
 from kafka_install import BrokerError
 
-START_SECONDS = 90   # the bound of a start that takes two seconds on an idle machine
+START_SECONDS = 90   # the bound of a start that takes three or four on an idle machine
 STOP_SECONDS = 20    # from SIGTERM to SIGKILL
 GONE_SECONDS = 20    # from SIGKILL until the kernel has taken the process away
 POLL_S = 0.02

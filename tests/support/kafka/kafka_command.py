@@ -19,7 +19,7 @@ Starts and stops one real Apache Kafka {kafka_install.VERSION} broker (KRaft, on
 127.0.0.1 for tests and examples. What is missing is installed first: Java and Maven from Debian's
 packages, the broker's jars (Apache License 2.0) from Maven Central into
 {kafka_install.home()}.
-That needs the network once; a start takes about two seconds then.
+That needs the network once; a start takes three or four seconds then.
 """
 EPILOG = """\
 examples:
