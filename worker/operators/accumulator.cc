@@ -12,6 +12,7 @@
 #include "common/base/concat.h"
 #include "common/record/batch_builder.h"
 #include "worker/operators/value_order.h"
+#include "worker/state/dominant.h"
 
 namespace weir {
 namespace {
@@ -59,6 +60,10 @@ struct Count {
   bool Has(const uint8_t*) const { return true; }
   Result Get(const uint8_t* key) const { return Load<int64_t>(key + offset); }
   std::string Sum(const uint8_t* key, Input) const { return Concat(Get(key), " + 1"); }
+  // Whether `rows` more of a key are sure not to overflow.
+  bool HasRoom(const uint8_t* key, int64_t rows) const {
+    return Get(key) <= std::numeric_limits<int64_t>::max() - rows;
+  }
 };
 
 // A count of values that were counted elsewhere.
@@ -237,11 +242,18 @@ class FixedAccumulator final : public Accumulator {
   // No value is null, so no result is.
   template <bool kResults>
   Status AddAll(const AccumulatorInput& input, const Column* column, Result* results,
-                int64_t* failed_row) const {
+                int64_t* failed_row) {
     const Function function = function_;
     uint8_t* const* keys = input.values.data();
     const Input* values = nullptr;
     if constexpr (kReadsValues) values = column->values<Input>();
+    if constexpr (std::is_same_v<Function, Count>) {
+      const std::optional<uint8_t*> dominant =
+          Dominant(input.values.subspan(input.begin, input.end - input.begin));
+      if (dominant && function.HasRoom(*dominant, input.end - input.begin)) {
+        return CountMostly<kResults>(input, *dominant, results, failed_row);
+      }
+    }
     for (int64_t row = input.begin; row < input.end; ++row) {
       uint8_t* key = keys[row];
       Input value{};
@@ -249,6 +261,35 @@ class FixedAccumulator final : public Accumulator {
       if (!function.Add(key, value)) [[unlikely]]
         return Overflow(key, value, row, failed_row);
       if constexpr (kResults) results[row] = function.Get(key);
+    }
+    return {};
+  }
+
+  // Most rows have one key. Its count stays in a register: each row would wait for the store of the
+  // row before it. The other rows come after.
+  template <bool kResults>
+  Status CountMostly(const AccumulatorInput& input, uint8_t* dominant, Result* results,
+                     int64_t* failed_row) {
+    const std::span<uint8_t* const> keys =
+        input.values.subspan(input.begin, input.end - input.begin);
+    others_.resize(std::max(others_.size(), keys.size() + 1));
+    int32_t* const others = others_.data();
+    size_t other_count = 0;
+    int64_t count = function_.Get(dominant);
+    if constexpr (kResults) results += input.begin;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const size_t is_other = static_cast<size_t>(keys[i] != dominant);
+      count += static_cast<int64_t>(1 - is_other);
+      if constexpr (kResults) results[i] = count;
+      others[other_count] = static_cast<int32_t>(i);
+      other_count += is_other;
+    }
+    Store(dominant + function_.offset, count);
+    for (size_t i = 0; i < other_count; ++i) {
+      uint8_t* key = keys[others[i]];
+      if (!function_.Add(key, {})) [[unlikely]]
+        return Overflow(key, {}, input.begin + others[i], failed_row);
+      if constexpr (kResults) results[others[i]] = function_.Get(key);
     }
     return {};
   }
@@ -289,6 +330,7 @@ class FixedAccumulator final : public Accumulator {
   const Type result_;
   const std::string name_;
   std::optional<ResultColumn<Result>> after_rows_;  // of the batch that is being taken in
+  std::vector<int32_t> others_;                     // rows that do not have the dominant key
 };
 
 // min and max of texts, compared byte by byte (which is the order of code points).

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "common/base/check.h"
 #include "common/base/concat.h"
+#include "worker/state/dominant.h"
 
 namespace weir {
 namespace {
@@ -212,10 +214,29 @@ uint8_t* MemoryFixedTable::FindOrInsert(const BatchKeys& keys, int64_t row) {
 }
 
 // Finds where the searches for the keys of the rows begin, and has their memory come.
-void MemoryFixedTable::FindPairs(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out) {
+void MemoryFixedTable::LoadWords(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out) {
+  const std::span<const uint64_t> words(keys.words() + begin, static_cast<size_t>(end - begin));
+  const std::optional<uint64_t> dominant = Dominant(words);
+  if (!dominant) {
+    LoadEach(keys, end - begin, [begin](int64_t i) { return begin + i; }, out);
+    return;
+  }
+  // Most rows have one key: it is looked up once.
+  others_.resize(std::max(others_.size(), words.size() + 1));
+  const int64_t others = FindOthers(words, *dominant, others_.data());
+  const auto first = std::ranges::find(words, *dominant);
+  std::fill(out + begin, out + end, FindOrInsert(keys, begin + (first - words.begin())));
+  LoadEach(
+      keys, others, [begin, rows = others_.data()](int64_t i) { return begin + rows[i]; }, out);
+}
+
+template <typename RowAt>
+void MemoryFixedTable::FindPairs(const BatchKeys& keys, int64_t begin, int64_t end, RowAt row_at,
+                                 uint8_t** out) {
   const uint64_t* hashes = keys.hashes();
   const uint16_t* groups = keys.groups();
-  for (int64_t row = begin; row < end; ++row) {
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t row = row_at(i);
     if (pairs_[groups[row]].slots == nullptr) [[unlikely]]
       FindOrInsert(keys, row);
     out[row] = pairs_[groups[row]].Of(hashes[row]);
@@ -226,18 +247,20 @@ void MemoryFixedTable::FindPairs(const BatchKeys& keys, int64_t begin, int64_t e
 
 // A block of rows is looked up while the memory of the next is on its way. Few rows are not in
 // their pair of slots; they come at the end, for each costs a branch that cannot be foretold.
-void MemoryFixedTable::LoadWords(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out) {
+template <typename RowAt>
+void MemoryFixedTable::LoadEach(const BatchKeys& keys, int64_t count, RowAt row_at, uint8_t** out) {
   const uint64_t* words = keys.words();
-  missed_.resize(std::max(missed_.size(), static_cast<size_t>(end - begin) + 1));
+  missed_.resize(std::max(missed_.size(), static_cast<size_t>(count) + 1));
   int64_t* const missed = missed_.data();
   int64_t misses = 0;
-  int64_t found_end = std::min(end, begin + kPrefetchRows);
-  FindPairs(keys, begin, found_end, out);
-  for (int64_t row = begin; row < end;) {
+  int64_t found_end = std::min(count, kPrefetchRows);
+  FindPairs(keys, 0, found_end, row_at, out);
+  for (int64_t i = 0; i < count;) {
     const int64_t block_end = found_end;
-    found_end = std::min(end, found_end + kPrefetchRows);
-    FindPairs(keys, block_end, found_end, out);
-    for (; row < block_end; ++row) {
+    found_end = std::min(count, found_end + kPrefetchRows);
+    FindPairs(keys, block_end, found_end, row_at, out);
+    for (; i < block_end; ++i) {
+      const int64_t row = row_at(i);
       uint8_t* const slot = KeyTable::SlotInPair(out[row], words[row]);
       missed[misses] = row;
       misses += static_cast<int64_t>(!KeyTable::HoldsWord(slot, words[row]));

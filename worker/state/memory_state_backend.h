@@ -93,7 +93,12 @@ class MemoryFixedTable final : public MemoryTable, public FixedTable {
   void SetValue(uint8_t* slot_value, std::string_view value) override;
   void LoadRowsOf(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out);
   void LoadWords(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out);
-  void FindPairs(const BatchKeys& keys, int64_t begin, int64_t end, uint8_t** out);
+  // The rows row_at(0), row_at(1), … of a batch of words.
+  template <typename RowAt>
+  void LoadEach(const BatchKeys& keys, int64_t count, RowAt row_at, uint8_t** out);
+  // The pairs of the rows row_at(begin) to row_at(end - 1).
+  template <typename RowAt>
+  void FindPairs(const BatchKeys& keys, int64_t begin, int64_t end, RowAt row_at, uint8_t** out);
   // The value of the key of a row, made if there is none.
   uint8_t* FindOrInsert(const BatchKeys& keys, int64_t row);
 
@@ -104,6 +109,7 @@ class MemoryFixedTable final : public MemoryTable, public FixedTable {
   std::vector<char> moved_;             // per group, whether it has grown in this Load
   std::vector<int> moved_groups_;       // those that have
   std::vector<int64_t> missed_;         // rows whose key is not in its pair of slots
+  std::vector<int32_t> others_;         // rows that do not have the key that most have
 };
 
 // Values of up to 8 bytes are in the slot, longer ones on the heap. A cleared key is taken out when

@@ -108,6 +108,27 @@ TEST(AggregateOperatorTest, ALargeBatchShowsEveryRowAsRowsOnTheirOwnDo) {
   EXPECT_EQ(together->Shown(rows), expected);
 }
 
+// Each thousand rows another key has most of them, and keys that are new among the rest make tables
+// grow meanwhile, also the one that holds the key of most.
+TEST(AggregateOperatorTest, AKeyThatMostRowsHaveIsCountedLikeOthers) {
+  auto counts = Aggregate(R"({"keys": ["key"], "emit": "every_row", "keep": ["row_id"],
+      "aggregates": [{"function": "count", "as": "rows"}]})",
+                          MakeSchema({{"row_id", Type::kInt64}, {"key", Type::kInt64}}), {"key"});
+  std::mt19937 random(7);
+  std::map<int, int> count_of;
+  for (const int others_in_ten : {1, 3, 5}) {
+    Rows rows;
+    std::string expected;
+    for (int i = 0; i < 5000; ++i) {
+      const bool other = static_cast<int>(random() % 10) < others_in_ten;
+      const int key = other ? static_cast<int>(random() % 3000) : -(i / 1000);
+      rows.push_back({i, key});
+      expected += Concat(key, " ", i, " ", ++count_of[key], "\n");
+    }
+    EXPECT_EQ(counts->Shown(rows), expected);
+  }
+}
+
 TEST(AggregateOperatorTest, MinAndMaxKeepTheTypeOfTheirColumn) {
   auto flights = Aggregate(R"({"keys": ["carrier"], "aggregates": [
       {"function": "min", "column": "delay", "as": "a"},
