@@ -279,6 +279,10 @@ int64_t BatchBuilder::byte_size() const {
   return bytes;
 }
 
+bool BatchBuilder::has_nulls() const {
+  return std::ranges::any_of(columns_, &ColumnBuilder::has_nulls);
+}
+
 void BatchBuilder::Reserve(int64_t rows) {
   for (ColumnBuilder& column : columns_) column.Reserve(rows);
 }

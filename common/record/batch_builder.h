@@ -37,6 +37,18 @@ class ColumnBuilder {
   void AppendFrom(const Column& source, std::span<const int32_t> rows);
   void AppendAll(const Column& source);
 
+  // For writing values of fixed width from outside: where the next one goes, how many there is room
+  // for (Reserve makes it), and that so many were written. REQUIRES: no value is null so far.
+  uint8_t* tail() { return values_ + data_size_; }
+  int64_t room() const {
+    return static_cast<int64_t>((data_capacity_ - data_size_) / static_cast<size_t>(width_));
+  }
+  void Advance(int64_t rows) {
+    size_ += rows;
+    data_size_ += static_cast<size_t>(rows) * static_cast<size_t>(width_);
+  }
+  bool has_nulls() const { return validity_ != nullptr; }
+
   // Takes back every row from `rows` on. REQUIRES: rows <= size().
   void Truncate(int64_t rows);
 
@@ -93,6 +105,7 @@ class BatchBuilder {
   void AppendRow(const RecordBatch& batch, int64_t row);
   void AppendRows(const RecordBatch& batch, std::span<const int32_t> rows);
   void AppendAll(const RecordBatch& batch);
+  bool has_nulls() const;
   // Takes back every row from `rows` on, also one of which only some columns were appended.
   // REQUIRES: each column has at least `rows` values.
   void Truncate(int64_t rows);

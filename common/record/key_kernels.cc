@@ -107,6 +107,21 @@ WEIR_AVX512 int64_t PackRowsAvx512(const uint64_t* hashes, size_t count, KeyGrou
   return out - start;
 }
 
+// `subtasks` has room for count values. REQUIRES: max_parallelism is a power of two.
+WEIR_AVX512 void FindSubtasksAvx512(const uint64_t* hashes, size_t count, int max_parallelism,
+                                    int parallelism, uint16_t* subtasks) {
+  const __m512i mask = _mm512_set1_epi64(max_parallelism - 1);
+  const __m512i factor = _mm512_set1_epi64(parallelism);
+  const __m128i shift = _mm_cvtsi32_si128(std::countr_zero(static_cast<unsigned>(max_parallelism)));
+  for (size_t i = 0; i < count; i += 8) {
+    const size_t left = count - i;
+    const __mmask8 rows = left >= 8 ? 0xff : static_cast<__mmask8>((1u << left) - 1);
+    const __m512i group = _mm512_and_si512(_mm512_maskz_loadu_epi64(rows, hashes + i), mask);
+    const __m512i subtask = _mm512_srl_epi64(_mm512_mul_epu32(group, factor), shift);
+    _mm_mask_storeu_epi16(subtasks + i, rows, _mm512_maskz_cvtepi64_epi16(rows, subtask));
+  }
+}
+
 #endif
 
 }  // namespace
@@ -176,31 +191,35 @@ void RowsBySubtask::AssignFew(std::span<const uint64_t> hashes) {
 #endif
 }
 
-void RowsBySubtask::AssignMany(std::span<const uint64_t> hashes) {
-  const size_t rows = hashes.size();
-  if (rows_.size() < rows) rows_.resize(rows);
-  if (subtask_of_row_.size() < rows) subtask_of_row_.resize(rows);
-  std::ranges::fill(count_, 0);
+void RowsBySubtask::FindSubtasks(std::span<const uint64_t> hashes, uint16_t* subtasks) const {
   const uint64_t max = static_cast<uint64_t>(max_parallelism_);
-  const auto count_rows = [&](auto group_of) {
-    for (size_t i = 0; i < rows; ++i) {
-      const uint16_t subtask = subtask_of_group_[group_of(hashes[i])];
-      subtask_of_row_[i] = subtask;
-      ++count_[subtask];
-    }
-  };
-  if (std::has_single_bit(max)) {
-    count_rows([mask = max - 1](uint64_t hash) { return hash & mask; });
-  } else {
-    count_rows([max](uint64_t hash) { return hash % max; });
+  if (!std::has_single_bit(max)) {
+    for (size_t i = 0; i < hashes.size(); ++i) subtasks[i] = subtask_of_group_[hashes[i] % max];
+    return;
   }
+#if WEIR_HAS_AVX512_CODE
+  if (HasAvx512()) {
+    FindSubtasksAvx512(hashes.data(), hashes.size(), max_parallelism_, parallelism_, subtasks);
+    return;
+  }
+#endif
+  for (size_t i = 0; i < hashes.size(); ++i) subtasks[i] = subtask_of_group_[hashes[i] & (max - 1)];
+}
+
+void RowsBySubtask::AssignMany(std::span<const uint64_t> hashes) {
+  if (rows_.size() < hashes.size()) rows_.resize(hashes.size());
+  if (subtask_of_row_.size() < hashes.size()) subtask_of_row_.resize(hashes.size());
+  const std::span<uint16_t> subtasks(subtask_of_row_.data(), hashes.size());
+  FindSubtasks(hashes, subtasks.data());
+  std::ranges::fill(count_, 0);
+  for (const uint16_t subtask : subtasks) ++count_[subtask];
   int64_t begin = 0;
   for (int subtask = 0; subtask < parallelism_; ++subtask) {
     begin_[subtask] = begin;
     begin += count_[subtask];
   }
-  for (size_t i = 0; i < rows; ++i) {
-    rows_[begin_[subtask_of_row_[i]]++] = static_cast<int32_t>(i);
+  for (size_t i = 0; i < subtasks.size(); ++i) {
+    rows_[begin_[subtasks[i]]++] = static_cast<int32_t>(i);
   }
   for (int subtask = 0; subtask < parallelism_; ++subtask) begin_[subtask] -= count_[subtask];
 }

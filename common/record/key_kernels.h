@@ -26,7 +26,9 @@ class RowsBySubtask {
   RowsBySubtask(int parallelism, int max_parallelism);
 
   void Assign(std::span<const uint64_t> hashes);
-  // The rows of a subtask, ascending; valid until the next Assign.
+  // The subtask of each row, of which `subtasks` has room for hashes.size().
+  void FindSubtasks(std::span<const uint64_t> hashes, uint16_t* subtasks) const;
+  // The rows of a subtask as of Assign, ascending; valid until the next.
   std::span<const int32_t> rows(int subtask) const {
     return {rows_.data() + begin_[subtask], static_cast<size_t>(count_[subtask])};
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/concat.h"
+#include "common/base/thread_scratch.h"
 #include "worker/operators/described_schema.h"
 #include "worker/operators/keyed_operator_context.h"
 
@@ -101,10 +102,11 @@ Status AggregateOperator::ProcessBatch(int input, const RecordBatch& batch, Outp
 
 Status AggregateOperator::EmitEveryRow(const RecordBatch& batch, Output& output) {
   std::vector<Column> results(accumulators_.list.size());
+  ThreadScratch<uint8_t*> values;
   for (int64_t begin = 0; begin < batch.rows(); begin += kNearRows) {
     const int64_t end = std::min(batch.rows(), begin + kNearRows);
-    WEIR_RETURN_IF_ERROR(accumulators_.table->LoadRows(begin, end, &values_));
-    const AccumulatorInput input{batch, values_, begin, end};
+    WEIR_RETURN_IF_ERROR(accumulators_.table->LoadRows(begin, end, &*values));
+    const AccumulatorInput input{batch, *values, begin, end};
     for (size_t i = 0; i < results.size(); ++i) {
       int64_t failed_row = 0;
       const Status status = accumulators_.list[i]->Add(input, &results[i], &failed_row);

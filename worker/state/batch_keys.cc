@@ -70,10 +70,15 @@ BatchKeys::BatchKeys(KeyGroupRange range, int max_parallelism)
     : range_(range), max_parallelism_(max_parallelism) {}
 
 Status BatchKeys::Load(const RecordBatch& batch, std::span<const int> key_columns) {
-  const int64_t rows = batch.rows();
-  HashKeys(batch, key_columns, &hashes_);
-  groups_.resize(rows);
-  if (!FindKeyGroups(hashes_, max_parallelism_, range_, groups_.data())) {
+  rows_ = batch.rows();
+  if (!scratch_) scratch_.emplace();
+  std::vector<uint64_t>& hashes = *scratch_->hashes;
+  std::vector<uint16_t>& groups = *scratch_->groups;
+  HashKeys(batch, key_columns, &hashes);
+  if (groups.size() < hashes.size()) groups.resize(hashes.size());
+  hashes_ = hashes.data();
+  groups_ = groups.data();
+  if (!FindKeyGroups(hashes, max_parallelism_, range_, groups.data())) {
     int64_t row = 0;
     while (range_.Contains(KeyGroupOf(hashes_[row], max_parallelism_))) ++row;
     return InternalError(Concat(

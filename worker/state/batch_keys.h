@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/base/thread_scratch.h"
 #include "common/record/key_group.h"
 #include "common/record/record_batch.h"
 
@@ -41,19 +43,21 @@ class BatchKeys {
  public:
   BatchKeys(KeyGroupRange range, int max_parallelism);
 
-  // The batch must stay until the next Load. Internal error if a row belongs to no key group of the
-  // range.
+  // The batch must stay until Release or the next Load. Internal error if a row belongs to no key
+  // group of the range.
   Status Load(const RecordBatch& batch, std::span<const int> key_columns);
+  // Gives memory back that the batches of other tasks can use.
+  void Release() { scratch_.reset(); }
 
-  int64_t rows() const { return static_cast<int64_t>(hashes_.size()); }
+  int64_t rows() const { return rows_; }
   TableKey key(int64_t row) const {
     if (words_ == nullptr) return keys_[row];
     return {(hashes_[row] & ~TableKey::kFormMask) | TableKey::kWord, words_[row]};
   }
   // The words of the rows when all keys are of the form kWord, else nullptr. For quick loops.
   const uint64_t* words() const { return words_; }
-  const uint64_t* hashes() const { return hashes_.data(); }
-  const uint16_t* groups() const { return groups_.data(); }
+  const uint64_t* hashes() const { return hashes_; }
+  const uint16_t* groups() const { return groups_; }
   // Key group of the row, counted from the begin of the range.
   int group(int64_t row) const { return groups_[row]; }
 
@@ -63,11 +67,17 @@ class BatchKeys {
 
   const KeyGroupRange range_;
   const int max_parallelism_;
-  std::vector<uint64_t> hashes_;
-  const uint64_t* words_ = nullptr;  // of the column in the batch, or made_words_
+  struct Scratch {
+    ThreadScratch<uint64_t> hashes;
+    ThreadScratch<uint16_t> groups;
+  };
+  std::optional<Scratch> scratch_;
+  int64_t rows_ = 0;
+  const uint64_t* hashes_ = nullptr;  // in scratch_
+  const uint16_t* groups_ = nullptr;  // likewise
+  const uint64_t* words_ = nullptr;   // of the column in the batch, or made_words_
   std::vector<uint64_t> made_words_;
   std::vector<TableKey> keys_;  // unless there are words_
-  std::vector<uint16_t> groups_;
   std::string encoded_;         // per row a uint32 size and the key
   std::vector<size_t> starts_;  // of the rows in encoded_
 };

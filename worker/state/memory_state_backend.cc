@@ -53,6 +53,7 @@ void BatchInProcess::Begin(const RecordBatch& batch, std::span<const int> key_co
 Status BatchInProcess::End() {
   WEIR_CHECK(batch_ != nullptr);
   batch_ = nullptr;
+  keys_.Release();
   return error_;
 }
 
@@ -157,7 +158,8 @@ Status MemoryFixedTable::LoadRows(int64_t begin, int64_t end, std::vector<uint8_
   const BatchKeys* keys = batch_->keys(info_.name);
   if (keys == nullptr) return batch_->error();
   WEIR_CHECK(begin >= 0 && begin <= end && end <= keys->rows());
-  values->resize(keys->rows());
+  const size_t rows = static_cast<size_t>(keys->rows());
+  if (values->size() < rows) values->resize(rows);
   LoadRowsOf(*keys, begin, end, values->data());
   return {};
 }

@@ -23,9 +23,9 @@ class FixedTable {
   // 8 bytes: equal keys, equal pointers. A key that had no value has one of zeros from now on. The
   // bytes may be changed in place; pointers hold until EndBatch, also across further calls.
   virtual Status Load(std::vector<uint8_t*>* values) = 0;
-  // As Load for the rows [begin, end) alone: `values` is made as large as the batch, and these rows
-  // of it hold until the next call. For loops that use up the values of some rows, while they are
-  // near, before they look up the next. REQUIRES: the rows are of the batch.
+  // As Load for the rows [begin, end) alone: `values` is made at least as large as the batch, and
+  // these rows of it hold until the next call. For loops that use up the values of some rows, while
+  // they are near, before they look up the next. REQUIRES: the rows are of the batch.
   virtual Status LoadRows(int64_t begin, int64_t end, std::vector<uint8_t*>* values) = 0;
 };
 

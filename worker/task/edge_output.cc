@@ -1,12 +1,35 @@
 #include "worker/task/edge_output.h"
 
+#include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "common/base/check.h"
 #include "common/base/concat.h"
+#include "common/base/thread_scratch.h"
 #include "common/record/key_group.h"
 
 namespace weir {
+namespace {
+
+// Rows are scattered from so many channels on, in batches of at least so many rows for each.
+constexpr size_t kScatterChannelsMin = 9;
+constexpr int64_t kScatterRowsPerChannelMin = 8;
+// What a builder has room for when rows are scattered, unless fewer are left.
+constexpr int64_t kScatterRoom = 256;
+
+template <size_t kWidth>
+void ScatterValues(const uint8_t* values, std::span<const uint16_t> subtask_of_row,
+                   uint8_t** tails) {
+  for (const uint16_t subtask : subtask_of_row) {
+    uint8_t* const tail = tails[subtask];
+    std::memcpy(tail, values, kWidth);
+    tails[subtask] = tail + kWidth;
+    values += kWidth;
+  }
+}
+
+}  // namespace
 
 EdgeOutput::EdgeOutput(const ExecutionPlan::Edge& edge, int receiver_max_parallelism,
                        const JobOptions& options, std::vector<ChannelSender*> senders)
@@ -23,6 +46,17 @@ EdgeOutput::EdgeOutput(const ExecutionPlan::Edge& edge, int receiver_max_paralle
     rows_of_.emplace(static_cast<int>(senders_.size()), max_parallelism_);
     for (size_t i = 0; i < senders_.size(); ++i) {
       builders_.push_back(std::make_unique<BatchBuilder>(schema_));
+    }
+    expected_rows_.resize(senders_.size());
+    int64_t row_bytes = 0;
+    bool fixed = true;
+    for (const Field& field : schema_->fields()) {
+      row_bytes += FixedWidth(field.type);
+      fixed = fixed && !IsVariableWidth(field.type);
+    }
+    if (fixed && row_bytes > 0 && senders_.size() >= kScatterChannelsMin) {
+      const int64_t rows_max = std::min(rows_max_, bytes_max_ / row_bytes);
+      if (rows_max >= 4 * kScatterRoom) scatter_rows_max_ = rows_max;
     }
   }
 }
@@ -116,8 +150,21 @@ Status EdgeOutput::EmitByKey(const RecordBatchPtr& whole) {
   // gathered.
   const bool large = batch.ByteSize() > kRowBytesMax;
   if (large) WEIR_RETURN_IF_ERROR(CheckRowBytes(batch));
-  HashKeys(batch, key_columns_, &hashes_);
-  rows_of_->Assign(hashes_);
+  ThreadScratch<uint64_t> scratch;
+  std::vector<uint64_t>& hashes = *scratch;
+  HashKeys(batch, key_columns_, &hashes);
+  if (!large && IsScattered(batch)) {
+    ThreadScratch<uint16_t> subtask_of_row;
+    subtask_of_row->resize(hashes.size());
+    rows_of_->FindSubtasks(hashes, subtask_of_row->data());
+    const uint16_t first = subtask_of_row->front();
+    const auto is_first = [first](uint16_t subtask) { return subtask == first; };
+    if (!IsNearlyFull(batch) || !std::ranges::all_of(*subtask_of_row, is_first)) {
+      Scatter(batch, *subtask_of_row);
+      return {};
+    }
+  }
+  rows_of_->Assign(hashes);
   int64_t row_bytes = batch.ByteSize() / batch.rows() + 1;
   for (size_t i = 0; i < senders_.size(); ++i) {
     std::span<const int32_t> rows = rows_of_->rows(static_cast<int>(i));
@@ -138,7 +185,10 @@ Status EdgeOutput::EmitByKey(const RecordBatchPtr& whole) {
         if (builder.byte_size() + bytes > kRowBytesMax) FlushChannel(static_cast<int>(i));
       }
       // A batch that will soon be full is made at its full size at once.
-      if (builder.rows() == 0 && static_cast<int64_t>(take) >= room / 4) builder.Reserve(room);
+      if (builder.rows() == 0) {
+        builder.Reserve(static_cast<int64_t>(take) >= room / 4 ? room
+                                                               : std::min(room, ExpectedRows(i)));
+      }
       builder.AppendRows(batch, rows.subspan(0, take));
       held_rows_ += static_cast<int64_t>(take);
       rows = rows.subspan(take);
@@ -150,6 +200,86 @@ Status EdgeOutput::EmitByKey(const RecordBatchPtr& whole) {
   return {};
 }
 
+int64_t EdgeOutput::ExpectedRows(size_t channel) const {
+  return expected_rows_[channel] + expected_rows_[channel] / 2;
+}
+
+bool EdgeOutput::IsScattered(const RecordBatch& batch) const {
+  if (scatter_rows_max_ == 0) return false;
+  if (batch.rows() < kScatterRowsPerChannelMin * static_cast<int64_t>(senders_.size())) {
+    return false;
+  }
+  for (int column = 0; column < batch.columns(); ++column) {
+    if (batch.column(column).has_nulls()) return false;
+  }
+  return std::ranges::none_of(builders_, [](const auto& builder) { return builder->has_nulls(); });
+}
+
+void EdgeOutput::Scatter(const RecordBatch& batch, std::span<const uint16_t> subtask_of_row) {
+  const size_t channels = senders_.size();
+  tails_.resize(static_cast<size_t>(batch.columns()) * channels);
+  starts_.resize(channels);
+  ends_.resize(channels);
+  for (size_t i = 0; i < channels; ++i) BeginScatter(i);
+  const int64_t first_width = FixedWidth(batch.column(0).type());
+  for (int64_t row = 0; row < batch.rows();) {
+    const int64_t left = batch.rows() - row;
+    int64_t block = left;
+    for (size_t i = 0; i < channels; ++i) {
+      const int64_t needed = std::min(left, kScatterRoom);
+      if (ends_[i] - tails_[i] < needed * first_width) MakeRoom(i, needed);
+      block = std::min(block, (ends_[i] - tails_[i]) / first_width);
+    }
+    const auto subtasks =
+        subtask_of_row.subspan(static_cast<size_t>(row), static_cast<size_t>(block));
+    for (int column = 0; column < batch.columns(); ++column) {
+      const int width = FixedWidth(batch.column(column).type());
+      const uint8_t* values = batch.column(column).data()->data() + row * width;
+      uint8_t** const tails = tails_.data() + static_cast<size_t>(column) * channels;
+      if (width == 8) {
+        ScatterValues<8>(values, subtasks, tails);
+      } else if (width == 4) {
+        ScatterValues<4>(values, subtasks, tails);
+      } else {
+        ScatterValues<1>(values, subtasks, tails);
+      }
+    }
+    row += block;
+  }
+  for (size_t i = 0; i < channels; ++i) EndScatter(i);
+}
+
+void EdgeOutput::BeginScatter(size_t channel) {
+  BatchBuilder& builder = *builders_[channel];
+  int64_t room = scatter_rows_max_ - builder.rows();
+  for (int column = 0; column < schema_->size(); ++column) {
+    ColumnBuilder& values = builder.column(column);
+    tails_[static_cast<size_t>(column) * senders_.size() + channel] = values.tail();
+    room = std::min(room, values.room());
+  }
+  starts_[channel] = tails_[channel];
+  ends_[channel] =
+      tails_[channel] + std::max<int64_t>(room, 0) * FixedWidth(schema_->field(0).type);
+}
+
+void EdgeOutput::EndScatter(size_t channel) {
+  const int64_t rows = (tails_[channel] - starts_[channel]) / FixedWidth(schema_->field(0).type);
+  for (int column = 0; column < schema_->size(); ++column) {
+    builders_[channel]->column(column).Advance(rows);
+  }
+  held_rows_ += rows;
+}
+
+void EdgeOutput::MakeRoom(size_t channel, int64_t rows) {
+  EndScatter(channel);
+  BatchBuilder& builder = *builders_[channel];
+  if (builder.rows() + rows > scatter_rows_max_) FlushChannel(static_cast<int>(channel));
+  const int64_t expected =
+      builder.rows() == 0 ? ExpectedRows(channel) + kScatterRoom : builder.rows();
+  builder.Reserve(std::min(scatter_rows_max_ - builder.rows(), std::max(rows, expected)));
+  BeginScatter(channel);
+}
+
 bool EdgeOutput::IsNearlyFull(const RecordBatch& batch) const {
   return 2 * batch.rows() >= rows_max_ || 2 * batch.ByteSize() >= bytes_max_;
 }
@@ -158,6 +288,8 @@ void EdgeOutput::FlushChannel(int channel) {
   BatchBuilder& builder = *builders_[channel];
   if (builder.rows() == 0) return;
   held_rows_ -= builder.rows();
+  int64_t& expected_rows = expected_rows_[channel];
+  expected_rows = std::max(builder.rows(), expected_rows - expected_rows / 8);
   senders_[channel]->Push(std::make_shared<const RecordBatch>(builder.Finish()));
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,17 @@ class EdgeOutput {
  private:
   Status PushBounded(ChannelSender* sender, const RecordBatchPtr& batch);
   Status EmitByKey(const RecordBatchPtr& whole);
+  // Whether the rows of a batch are written one after another to the builders of their subtasks:
+  // with many of these, lists of the rows of each would cost more than the rows.
+  bool IsScattered(const RecordBatch& batch) const;
+  void Scatter(const RecordBatch& batch, std::span<const uint16_t> subtask_of_row);
+  // Between these the rows of a builder are written at its tails_.
+  void BeginScatter(size_t channel);
+  void EndScatter(size_t channel);
+  // Makes room in a builder for at least min(rows, kScatterRoom) more.
+  void MakeRoom(size_t channel, int64_t rows);
+  // A builder is made with room for so many rows as batches for the channel lately had, or more.
+  int64_t ExpectedRows(size_t channel) const;
   // Whether a batch is large enough to go on its own.
   bool IsNearlyFull(const RecordBatch& batch) const;
   void FlushRows();
@@ -75,7 +87,12 @@ class EdgeOutput {
   std::vector<ChannelSender*> senders_;
   std::vector<std::unique_ptr<BatchBuilder>> builders_;  // HASH over several channels only
   std::optional<RowsBySubtask> rows_of_;                 // likewise
-  std::vector<uint64_t> hashes_;
+  std::vector<int64_t> expected_rows_;                   // likewise: of a batch, from those pushed
+  int64_t scatter_rows_max_ = 0;  // of a builder; 0: rows of these columns are not scattered
+  // Of Scatter, by column and channel: where the next value goes.
+  std::vector<uint8_t*> tails_;
+  std::vector<uint8_t*> starts_;  // by channel: where the first column's tail was
+  std::vector<uint8_t*> ends_;    // by channel: up to where it may go
   std::unique_ptr<RowCombiner> combiner_;
   std::unique_ptr<EdgeOutput> partials_;  // with a combiner: partial rows for the same channels
   int64_t held_rows_ = 0;

@@ -21,6 +21,9 @@ namespace {
 // source spread over its receivers, and short turns of many tasks would cut them into batches of a
 // few rows each.
 constexpr int64_t kTurnPerTaskUs = 10;
+// Where there are so many that batches would not become full.
+constexpr size_t kManyTasks = 16;
+constexpr int64_t kTurnPerTaskOfManyUs = 30;
 constexpr int64_t kTurnMaxUs = 2000;
 // How long what tasks send to other workers may wait for more.
 constexpr int64_t kSendDelayMaxUs = 200;
@@ -193,8 +196,8 @@ class ThreadedTaskRunner::TaskThread {
     if (!slot.flag->ready.load() || !slot.flag->ready.exchange(false)) return false;
     const int64_t began_us = clock_.MonotonicMicros();
     const int64_t round_us = began_us - std::exchange(slot.turn_began_us, began_us);
-    const int64_t turn_us =
-        std::min(static_cast<int64_t>(slots_.size()) * kTurnPerTaskUs, kTurnMaxUs);
+    const int64_t per_task_us = slots_.size() >= kManyTasks ? kTurnPerTaskOfManyUs : kTurnPerTaskUs;
+    const int64_t turn_us = std::min(static_cast<int64_t>(slots_.size()) * per_task_us, kTurnMaxUs);
     int64_t now_us = began_us;
     bool progress = false;
     do {

@@ -86,6 +86,13 @@ TEST(KeyKernelsTest, RowsGoToTheSubtaskOfTheirKeyGroup) {
           EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), expected[subtask])
               << max << " " << parallelism << " " << count << " " << subtask;
         }
+        std::vector<uint16_t> subtasks(count + 1, 7);
+        rows.FindSubtasks(hashes, subtasks.data());
+        ASSERT_EQ(subtasks[count], 7) << "wrote behind the end";
+        for (size_t i = 0; i < count; ++i) {
+          const int64_t group = static_cast<int64_t>(hashes[i] % static_cast<uint64_t>(max));
+          ASSERT_EQ(subtasks[i], group * parallelism / max);
+        }
       }
     }
   }

@@ -125,6 +125,70 @@ TEST_F(EdgeOutputTest, ALargeBatchForOneReceiverGoesAsItIsBehindWhatWasHeld) {
   EXPECT_FALSE(*channels_[target]->TryPop(&element));
 }
 
+// Rows of fixed width are written to many receivers one after another, others are gathered: batches
+// of all sizes with and without nulls and with a key that most rows have, one after the other.
+TEST_F(EdgeOutputTest, ManyReceiversGetTheirRowsInOrderWhateverTheBatchesAreLike) {
+  constexpr int kReceivers = 12;
+  schema_ = std::make_shared<const Schema>(
+      Schema({{"key", Type::kInt64}, {"number", Type::kInt32}, {"odd", Type::kBool}}));
+  auto output = Make(Partitioning::kHash, kReceivers);
+  std::vector<std::vector<int32_t>> expected(kReceivers);
+  std::vector<std::vector<int32_t>> got(kReceivers);
+  std::vector<std::vector<int64_t>> batch_rows(kReceivers);
+  int32_t number = 0;
+  const auto is_null = [](int32_t at) { return at % 50'000 > 40'000 && at % 7 == 0; };
+  const auto key_of = [](int32_t at) { return at % 30'000 < 10'000 && at % 10 != 0 ? -1 : at; };
+  const auto drain = [&] {
+    StreamElement element;
+    for (int channel = 0; channel < kReceivers; ++channel) {
+      while (*channels_[channel]->TryPop(&element)) {
+        const RecordBatchPtr& batch = std::get<RecordBatchPtr>(element);
+        batch_rows[channel].push_back(batch->rows());
+        for (int64_t row = 0; row < batch->rows(); ++row) {
+          got[channel].push_back(batch->column(1).Int32(row));
+          ASSERT_EQ(batch->column(0).Int64(row), key_of(got[channel].back()));
+          ASSERT_EQ(batch->column(2).IsNull(row), is_null(got[channel].back()));
+          if (batch->column(2).IsNull(row)) continue;
+          ASSERT_EQ(batch->column(2).Bool(row), got[channel].back() % 2 == 1);
+        }
+      }
+    }
+  };
+  for (int round = 0; round < 40; ++round) {
+    for (const int rows : {1, 4096, 95, 96, 700, 9000}) {
+      BatchBuilder builder(schema_);
+      for (int i = 0; i < rows; ++i, ++number) {
+        builder.column(0).AppendInt64(key_of(number));
+        builder.column(1).AppendInt32(number);
+        if (is_null(number)) {
+          builder.column(2).AppendNull();
+        } else {
+          builder.column(2).AppendBool(number % 2 == 1);
+        }
+      }
+      const auto batch = std::make_shared<const RecordBatch>(builder.Finish());
+      std::vector<uint64_t> hashes;
+      int key[] = {0};
+      HashKeys(*batch, key, &hashes);
+      for (int i = 0; i < rows; ++i) {
+        const int group = KeyGroupOf(hashes[static_cast<size_t>(i)], 128);
+        expected[SubtaskOf(group, 128, kReceivers)].push_back(number - rows + i);
+      }
+      ASSERT_TRUE(output->Emit(batch).ok());
+      drain();
+    }
+    if (round % 8 == 0) output->Flush();
+  }
+  output->Flush();
+  EXPECT_FALSE(output->holds_rows());
+  drain();
+  EXPECT_EQ(got, expected);
+  for (const std::vector<int64_t>& rows : batch_rows) {
+    EXPECT_LE(std::ranges::max(rows), 4096);
+    EXPECT_GT(std::ranges::count_if(rows, [](int64_t of_batch) { return of_batch >= 3840; }), 2);
+  }
+}
+
 TEST_F(EdgeOutputTest, RebalanceGoesRoundAndBroadcastGoesEverywhere) {
   auto rebalance = Make(Partitioning::kRebalance, 2);
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(rebalance->Emit(MakeBatch(schema_, i, 1)).ok());
