@@ -42,8 +42,9 @@ template <typename T>
 void MemoryFileSystem::Submit(std::string_view operation, std::string path,
                               std::function<void(T)> done, std::function<T(Disk&)> action) {
   if (killed()) return;
-  executor_.Post([this, alive = std::weak_ptr<int>(alive_), operation, path = std::move(path),
-                  done = std::move(done), action = std::move(action)] {
+  const bool held = hold_ && hold_(operation, path);
+  auto carry_out = [this, alive = std::weak_ptr<int>(alive_), operation, path = std::move(path),
+                    done = std::move(done), action = std::move(action)] {
     if (alive.expired()) return;
     ++operations_;
     // Copies: a hook may destroy this.
@@ -59,7 +60,19 @@ void MemoryFileSystem::Submit(std::string_view operation, std::string path,
     injected = after ? after(operation, path) : Status();
     if (alive.expired()) return;
     done(injected.ok() ? std::move(result) : T(injected));
-  });
+  };
+  if (held) {
+    held_.push_back(std::move(carry_out));
+  } else {
+    executor_.Post(std::move(carry_out));
+  }
+}
+
+void MemoryFileSystem::Release() {
+  hold_ = nullptr;
+  for (std::function<void()>& request : std::exchange(held_, {})) {
+    executor_.Post(std::move(request));
+  }
 }
 
 void MemoryFileSystem::Read(std::string path, int64_t offset, int64_t length,

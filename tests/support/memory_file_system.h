@@ -34,6 +34,11 @@ class MemoryFileSystem : public FileSystem {
   // Asked after the primitive was carried out: an error makes its outcome one that the caller
   // cannot know. May destroy this file system: a crash just after the operation.
   void set_after(Hook hook) { after_ = std::move(hook); }
+  // Primitives that it holds of wait, as on a disk that hangs, until Release; others overtake them.
+  using Hold = std::function<bool(std::string_view operation, const std::string& path)>;
+  void set_hold(Hold hold) { hold_ = std::move(hold); }
+  // What was held goes on as if it were asked for now; nothing is held from here on.
+  void Release();
 
   // Power loss: all that is not durable is gone from the disk; what is in flight is dropped.
   void Crash();
@@ -78,6 +83,8 @@ class MemoryFileSystem : public FileSystem {
   std::shared_ptr<int> alive_;  // replaced by Crash, gone with Kill and with this
   Hook before_;
   Hook after_;
+  Hold hold_;
+  std::vector<std::function<void()>> held_;
   int64_t operations_ = 0;
 };
 

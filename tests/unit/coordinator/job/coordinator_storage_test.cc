@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <set>
 
 #include "common/base/concat.h"
 #include "tests/unit/coordinator/job/fake_cluster.h"
@@ -70,6 +71,51 @@ class CoordinatorStorageTest : public testing::Test {
           operation == "create" || operation == "write" || operation == "make_directory";
       return needs_room ? ErrnoError(ENOSPC, Concat("cannot ", operation, " ", path)) : Status();
     });
+  }
+
+  static bool SyncsJob(std::string_view operation, const std::string& path) {
+    return operation == "sync_directory" && path == JobPath("");
+  }
+  static Status FailSyncOfJob(std::string_view operation, const std::string& path) {
+    return SyncsJob(operation, path) ? ErrnoError(EIO, Concat("cannot sync ", path)) : Status();
+  }
+  // Workers that were told so of that checkpoint.
+  std::set<std::string> Told(const std::string& what, uint64_t checkpoint) {
+    std::set<std::string> workers;
+    for (const FakeCluster::Call& call : cluster_->calls) {
+      if (call.what == what && call.checkpoint.value() == checkpoint) workers.insert(call.worker);
+    }
+    return workers;
+  }
+  CheckpointSummary Summary(CoordinatorProcess& process, uint64_t checkpoint) {
+    StatusOr<std::vector<CheckpointSummary>> all = cluster_->Checkpoints(process, kJob.value());
+    EXPECT_TRUE(all.ok()) << all.status();
+    for (const CheckpointSummary& one : *all) {
+      if (one.id.value() == checkpoint) return one;
+    }
+    return {};
+  }
+  // Given a checkpoint that failed because its directory's name is not durable: every worker learns
+  // of it, nothing of it stays or counts later, and the next one completes in the same generation.
+  void ExpectAbortedAndTheNextCompletes(CoordinatorProcess& process, uint64_t failed,
+                                        const std::string& reason) {
+    EXPECT_TRUE(cluster_->Until([&] { return Summary(process, failed).state == "failed"; }));
+    EXPECT_EQ(Summary(process, failed).failure_reason, reason);
+    EXPECT_EQ(Get(process).failing_checkpoints->reason, reason);
+    const std::string directory = JobPath(Concat("/chk-", failed, ".1"));
+    EXPECT_TRUE(cluster_->Until([&] { return !cluster_->disk_view().Exists(directory); }));
+    EXPECT_EQ(Told("aborted", failed), (std::set<std::string>{"worker-1:1", "worker-2:2"}));
+    // Acks that were on their way change nothing.
+    cluster_->Ack(kJob, Generation(1), CheckpointId(failed));
+    process.files->set_before({});
+    cluster_->auto_ack = true;
+    ASSERT_TRUE(CompletesBeyond(process, failed));
+    EXPECT_EQ(Summary(process, failed).state, "failed");
+    EXPECT_TRUE(Told("completed", failed).empty());
+    EXPECT_EQ(Get(process).generation.value(), 1u);
+    EXPECT_FALSE(Get(process).failing_checkpoints.has_value());
+    EXPECT_FALSE(cluster_->disk_view().Exists(directory));
+    EXPECT_EQ(cluster_->violations, std::vector<std::string>());
   }
 
   std::unique_ptr<FakeCluster> cluster_ = std::make_unique<FakeCluster>();
@@ -161,6 +207,44 @@ TEST_F(CoordinatorStorageTest, AJobWhoseLogCannotBeVouchedForIsTakenUpAgainWhenI
   ASSERT_TRUE(CompletesBeyond(*process, before + 1));
   EXPECT_EQ(Get(*process).waiting_for, "");
   EXPECT_EQ(cluster_->violations, std::vector<std::string>());
+}
+
+TEST_F(CoordinatorStorageTest, ACheckpointWhoseDirectoryIsNotDurableFailsWhileItsBarriersFlow) {
+  auto process = RunJob();
+  const uint64_t failed = LastCheckpoint(*process) + 1;
+  cluster_->auto_ack = false;
+  process->files->set_before(FailSyncOfJob);
+  ASSERT_TRUE(cluster_->Until([&] { return !Told("trigger", failed).empty(); }));
+  ExpectAbortedAndTheNextCompletes(
+      *process, failed,
+      Concat("cannot make its directory: cannot sync ", JobPath(""), ": Input/output error"));
+}
+
+TEST_F(CoordinatorStorageTest, ACheckpointWaitsForItsDirectoryToBeDurableAndFailsWithIt) {
+  // Given a disk that is slow with the name of the directory alone: all have acknowledged and the
+  // manifest is written meanwhile.
+  auto process = RunJob();
+  const auto hold_sync_until_manifest_is_written = [&](uint64_t checkpoint) {
+    process->files->set_hold(SyncsJob);
+    const std::string manifest = JobPath(Concat("/chk-", checkpoint, ".1/_metadata"));
+    ASSERT_TRUE(cluster_->Until([&] { return cluster_->disk_view().Exists(manifest); }));
+    cluster_->Advance(5 * kSecondUs);
+    EXPECT_EQ(LastCheckpoint(*process), checkpoint - 1);
+    EXPECT_EQ(Summary(*process, checkpoint).state, "in_progress");
+  };
+  const uint64_t slow = LastCheckpoint(*process) + 1;
+  hold_sync_until_manifest_is_written(slow);
+  process->files->Release();
+  ASSERT_TRUE(CompletesBeyond(*process, slow - 1));
+  EXPECT_EQ(Summary(*process, slow).state, "completed");
+  // When it fails in the end, the checkpoint does.
+  const uint64_t failed = LastCheckpoint(*process) + 1;
+  hold_sync_until_manifest_is_written(failed);
+  process->files->set_before(FailSyncOfJob);
+  process->files->Release();
+  ExpectAbortedAndTheNextCompletes(
+      *process, failed,
+      Concat("cannot write its manifest: cannot sync ", JobPath(""), ": Input/output error"));
 }
 
 TEST_F(CoordinatorStorageTest, ADeletedLogFailsTheJobAndIsNeverAFreshStart) {
