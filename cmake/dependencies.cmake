@@ -11,6 +11,7 @@ find_package(yaml-cpp CONFIG REQUIRED)
 
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)    # PkgConfig::xxhash
+pkg_check_modules(rdkafka REQUIRED IMPORTED_TARGET rdkafka)     # PkgConfig::rdkafka
 pkg_check_modules(jemalloc REQUIRED IMPORTED_TARGET jemalloc)   # PkgConfig::jemalloc
 
 if(WEIR_TESTS)

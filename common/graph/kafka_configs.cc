@@ -53,6 +53,7 @@ constexpr OwnedProperty kOwnedProperties[] = {
     {"delivery.timeout.ms", false, true, kTransactions},
     {"queuing.strategy", false, true, kTransactions},
     {"delivery.report.only.error", false, true, kTransactions},
+    {"message.max.bytes", false, true, "it is the topic's max.message.bytes"},
     {"partitioner", false, true, "set 'key' or 'partition_column' of kafka.sink instead"},
 };
 

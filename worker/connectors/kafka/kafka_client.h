@@ -99,9 +99,10 @@ class TransactionalProducer {
   virtual void SendMarker(KafkaMarkerPlace place, KafkaMarker marker, KafkaDone done) = 0;
   virtual void Commit(KafkaDone done) = 0;
   virtual void Abort(KafkaDone done) = 0;
-  // A commit or abort of this instance saw a time-out, a retry or a lost connection, so that a copy
-  // of its request may still be on the way and end a later transaction half way (a torn
-  // transaction): the next one has to come from a new instance. Never turns false again.
+  // A request of a transaction was sent and its answer was lost, so that a copy may still be on the
+  // way and end a later transaction half way (a torn transaction), or rows could not be delivered,
+  // after which librdkafka may miscount: the next transaction has to come from a new instance.
+  // Never turns false again.
   virtual bool disturbed() const = 0;
 };
 

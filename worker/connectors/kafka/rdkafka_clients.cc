@@ -1,0 +1,76 @@
+#include "worker/connectors/kafka/rdkafka_clients.h"
+
+#include <utility>
+
+#include "worker/connectors/kafka/rdkafka_admin.h"
+#include "worker/connectors/kafka/rdkafka_producer.h"
+
+namespace weir {
+namespace {
+
+constexpr int kQuestionTimeoutMs = 5000;
+
+// Runs `job` on a thread that ends with it.
+void RunOnce(RdkafkaThreads& threads, std::function<void()> job) {
+  threads.Start()->End(std::move(job));
+}
+
+class RdkafkaTransactions : public KafkaTransactions {
+ public:
+  RdkafkaTransactions(RdkafkaThreads& threads, Executor& owner)
+      : threads_(threads), owner_(owner), answers_(owner) {}
+
+  StatusOr<std::unique_ptr<TransactionalProducer>> MakeProducer(
+      KafkaProducerOptions options) override {
+    return MakeRdkafkaProducer(threads_, owner_, std::move(options));
+  }
+  void ReadMarker(KafkaCluster cluster, KafkaMarkerPlace place,
+                  std::function<void(StatusOr<std::optional<KafkaMarker>>)> done) override {
+    RunOnce(threads_, [cluster = std::move(cluster), place = std::move(place),
+                       answer = answers_.Expect(std::move(done))] {
+      answer(ReadRdkafkaMarker(cluster, place, kQuestionTimeoutMs));
+    });
+  }
+  void DescribeTopic(KafkaCluster cluster, std::string topic,
+                     std::function<void(StatusOr<KafkaTopic>)> done) override {
+    RunOnce(threads_, [cluster = std::move(cluster), topic = std::move(topic),
+                       answer = answers_.Expect(std::move(done))] {
+      answer(DescribeRdkafkaTopic(cluster, topic, kQuestionTimeoutMs));
+    });
+  }
+
+ private:
+  RdkafkaThreads& threads_;
+  Executor& owner_;
+  RdkafkaAnswers answers_;
+};
+
+}  // namespace
+
+std::unique_ptr<KafkaTransactions> RdkafkaClients::TransactionsFor(Executor& owner) {
+  return std::make_unique<RdkafkaTransactions>(threads_, owner);
+}
+
+void RdkafkaClients::Look(Executor& owner, KafkaCluster cluster, int64_t timeout_us,
+                          std::function<void(StatusOr<KafkaClusterView>)> done) {
+  RunOnce(threads_,
+          [&owner, cluster = std::move(cluster), timeout_us, done = std::move(done)]() mutable {
+            owner.Post([done = std::move(done),
+                        view = LookAtRdkafkaCluster(cluster, static_cast<int>(timeout_us / 1000))] {
+              done(view);
+            });
+          });
+}
+
+void RdkafkaClients::TryTransaction(Executor& owner, KafkaProducerOptions options,
+                                    KafkaMarkerPlace place, int64_t timeout_us,
+                                    std::function<void(Status)> done) {
+  RunOnce(threads_, [&owner, options = std::move(options), place = std::move(place), timeout_us,
+                     done = std::move(done)]() mutable {
+    owner.Post([done = std::move(done), tried = TryRdkafkaTransaction(options, place, timeout_us)] {
+      done(tried);
+    });
+  });
+}
+
+}  // namespace weir

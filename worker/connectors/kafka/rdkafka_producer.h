@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+
+#include "worker/connectors/kafka/kafka_client.h"
+#include "worker/connectors/kafka/rdkafka_thread.h"
+
+namespace weir {
+
+// A producer with a client of librdkafka on a thread of its own, where it is also destroyed. User
+// error: a property that librdkafka refuses, named.
+StatusOr<std::unique_ptr<TransactionalProducer>> MakeRdkafkaProducer(RdkafkaThreads& threads,
+                                                                     Executor& owner,
+                                                                     KafkaProducerOptions options);
+
+// Tries what a sink's transactions need, in one that is aborted; blocks up to `timeout_us`.
+Status TryRdkafkaTransaction(KafkaProducerOptions options, const KafkaMarkerPlace& place,
+                             int64_t timeout_us);
+
+}  // namespace weir
