@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cli/sinks.h"
 #include "cli/text.h"
 
 namespace weir::cli {
@@ -28,6 +29,18 @@ ConfigValue SnapshotToJson(const SnapshotMetrics& metrics) {
   out.Set("longest_step_ms", Milliseconds(metrics.longest_step_us));
   out.Set("size_bytes", metrics.bytes);
   out.Set("ack_time", Time(metrics.ack_wall_us));
+  return out;
+}
+
+ConfigValue ProgressToJson(const std::optional<SinkProgress>& progress) {
+  ConfigValue out;
+  if (!progress) return out;
+  out.Set("staged_rows", progress->staged_rows);
+  out.Set("staged_bytes", progress->staged_bytes);
+  out.Set("publishing_rows", progress->publishing_rows);
+  out.Set("publishing_bytes", progress->publishing_bytes);
+  out.Set("committed_checkpoint", Number(progress->committed.value()));
+  out.Set("committed_time", Time(progress->committed_wall_us));
   return out;
 }
 
@@ -93,6 +106,7 @@ ConfigValue JobToJson(const JobStatus& job) {
     v.Set("uid", vertex.uid);
     v.Set("type", vertex.type);
     v.Set("parallelism", vertex.parallelism);
+    v.Set("sink_progress", ProgressToJson(ProgressOf(vertex)));
     ConfigList subtasks;
     for (const SubtaskStatus& subtask : vertex.subtasks) {
       ConfigValue s;
@@ -102,6 +116,8 @@ ConfigValue JobToJson(const JobStatus& job) {
       s.Set("records_in", subtask.metrics.records_in);
       s.Set("records_out", subtask.metrics.records_out);
       s.Set("dropped_rows", subtask.metrics.dropped_rows);
+      s.Set("lost_rows", subtask.metrics.lost_rows);
+      s.Set("sink_progress", ProgressToJson(subtask.metrics.sink));
       s.Set("busy", Share(subtask.busy));
       s.Set("idle", Share(subtask.idle));
       s.Set("backpressured", Share(subtask.backpressured));

@@ -4,7 +4,9 @@
 
 #include "cli/commands/commands.h"
 #include "cli/json_output.h"
+#include "cli/sinks.h"
 #include "cli/text.h"
+#include "common/base/clock.h"
 #include "common/base/concat.h"
 #include "common/rpc/coordinator_client.h"
 
@@ -84,12 +86,15 @@ int ShowStatus(const Session& session, const std::string& name) {
   if (job.end_wall_us != 0) text += Concat("  ended ", FormatTime(job.end_wall_us));
   text += Concat("\n  in ", FormatCount(job.records_in), "  out ", FormatCount(job.records_out));
   int64_t dropped_rows = 0;
+  int64_t lost_rows = 0;
   for (const VertexStatus& vertex : job.vertices) {
     for (const SubtaskStatus& subtask : vertex.subtasks) {
       dropped_rows += subtask.metrics.dropped_rows;
+      lost_rows += subtask.metrics.lost_rows;
     }
   }
   if (dropped_rows > 0) text += Concat("  bad rows left out ", FormatCount(dropped_rows));
+  if (lost_rows > 0) text += Concat("  rows lost before they were read ", FormatCount(lost_rows));
   text += "\n";
   if (job.last_checkpoint) {
     const CheckpointSummary& last = *job.last_checkpoint;
@@ -98,6 +103,12 @@ int ShowStatus(const Session& session, const std::string& name) {
                    FormatCount(job.checkpoints_completed), " completed\n");
   } else {
     text += "  no checkpoint completed yet\n";
+  }
+  const int64_t now_wall_us = SystemClock().WallMicros();
+  for (const VertexStatus& vertex : job.vertices) {
+    if (std::optional<SinkProgress> progress = ProgressOf(vertex)) {
+      text += Concat("  ", ProgressText(vertex.uid, *progress, now_wall_us), "\n");
+    }
   }
   if (!job.waiting_for.empty()) {
     text += Concat("  waits for ", job.waiting_for);

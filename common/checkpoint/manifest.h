@@ -38,10 +38,12 @@ struct OperatorSnapshot {
   int subtask = 0;
   std::vector<StateHandle> handles;
   std::vector<Committable> committables;
-  // Rows taken, emitted and dropped before the barrier, since the job began: a restart counts on.
+  // Rows taken, emitted, dropped and lost before the barrier, since the job began: a restart counts
+  // on.
   int64_t records_in = 0;
   int64_t records_out = 0;
   int64_t dropped_rows = 0;
+  int64_t lost_rows = 0;
   bool operator==(const OperatorSnapshot&) const = default;
 };
 

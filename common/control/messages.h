@@ -11,6 +11,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/graph/job_graph.h"
 #include "common/operator/committable.h"
+#include "common/operator/sink_progress.h"
 
 // What the processes of a cluster say to each other, in domain types; common/rpc turns them into
 // proto/weir/v1. Everything about a running job carries its id and generation; a stale one is
@@ -69,6 +70,8 @@ struct SubtaskMetrics {
   int64_t backpressured_us = 0;
   int64_t dropped_rows = 0;
   std::string blocked_on;  // named reason, "" when it is not blocked
+  int64_t lost_rows = 0;
+  std::optional<SinkProgress> sink;  // of sinks that tell it
 };
 struct HostedGeneration {
   JobId job;

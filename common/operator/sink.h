@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "common/graph/config.h"
 #include "common/operator/committable.h"
 #include "common/operator/committable_owner.h"
+#include "common/operator/sink_progress.h"
 #include "common/operator/source.h"
 #include "common/threading/executor.h"
 
@@ -56,6 +58,9 @@ class Sink : public CommittableOwner {
   virtual void Open(SinkContext& context, std::function<void(Status)> done) = 0;
   // Takes the rows; bytes to disk may still be on their way when it returns.
   virtual Status Write(const RecordBatch& batch) = 0;
+  // Where it stands; no value: it has nothing to tell. Asked often, between other calls, from the
+  // end of Open on.
+  virtual std::optional<SinkProgress> progress() const { return std::nullopt; }
   // The generation ends; requests in flight may be dropped. Nothing is published or removed.
   virtual void Close() {}
 };

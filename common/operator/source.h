@@ -53,6 +53,8 @@ class SourceContext {
   virtual void Fail(Status status) = 0;
   // Counts bad rows that were left out, as bad_data drop and dead_letter do.
   virtual void CountDropped(int64_t rows) = 0;
+  // Counts rows that were gone before they could be read, where the user chose to go on without.
+  virtual void CountLost(int64_t rows) = 0;
 };
 
 enum class PollResult {

@@ -84,6 +84,7 @@ void ToProto(const OperatorSnapshot& from, v1::OperatorSnapshot* to) {
   to->set_records_in(from.records_in);
   to->set_records_out(from.records_out);
   to->set_dropped_rows(from.dropped_rows);
+  to->set_lost_rows(from.lost_rows);
 }
 
 Status FromProto(const v1::OperatorSnapshot& from, OperatorSnapshot* to) {
@@ -91,11 +92,13 @@ Status FromProto(const v1::OperatorSnapshot& from, OperatorSnapshot* to) {
   WEIR_RETURN_IF_ERROR(RequireNotNegative("OperatorSnapshot.records_in", from.records_in()));
   WEIR_RETURN_IF_ERROR(RequireNotNegative("OperatorSnapshot.records_out", from.records_out()));
   WEIR_RETURN_IF_ERROR(RequireNotNegative("OperatorSnapshot.dropped_rows", from.dropped_rows()));
+  WEIR_RETURN_IF_ERROR(RequireNotNegative("OperatorSnapshot.lost_rows", from.lost_rows()));
   to->uid = from.uid();
   to->subtask = from.subtask();
   to->records_in = from.records_in();
   to->records_out = from.records_out();
   to->dropped_rows = from.dropped_rows();
+  to->lost_rows = from.lost_rows();
   WEIR_RETURN_IF_ERROR(ListFromProto(from.handles(), &to->handles));
   return ListFromProto(from.committables(), &to->committables);
 }

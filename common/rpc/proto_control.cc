@@ -60,6 +60,25 @@ Status FromProto(const v1::WorkerInfo& from, WorkerInfo* to) {
   return {};
 }
 
+void ToProto(const SinkProgress& from, v1::SinkProgress* to) {
+  to->set_staged_rows(from.staged_rows);
+  to->set_staged_bytes(from.staged_bytes);
+  to->set_publishing_rows(from.publishing_rows);
+  to->set_publishing_bytes(from.publishing_bytes);
+  to->set_committed(from.committed.value());
+  to->set_committed_wall_us(from.committed_wall_us);
+}
+
+Status FromProto(const v1::SinkProgress& from, SinkProgress* to) {
+  to->staged_rows = from.staged_rows();
+  to->staged_bytes = from.staged_bytes();
+  to->publishing_rows = from.publishing_rows();
+  to->publishing_bytes = from.publishing_bytes();
+  to->committed = CheckpointId(from.committed());
+  to->committed_wall_us = from.committed_wall_us();
+  return {};
+}
+
 void ToProto(const SubtaskMetrics& from, v1::SubtaskMetrics* to) {
   to->set_uid(Utf8Text(from.uid));
   to->set_subtask(from.subtask);
@@ -71,6 +90,8 @@ void ToProto(const SubtaskMetrics& from, v1::SubtaskMetrics* to) {
   to->set_backpressured_us(from.backpressured_us);
   to->set_dropped_rows(from.dropped_rows);
   to->set_blocked_on(Utf8Text(from.blocked_on));
+  to->set_lost_rows(from.lost_rows);
+  if (from.sink) ToProto(*from.sink, to->mutable_sink());
 }
 
 Status FromProto(const v1::SubtaskMetrics& from, SubtaskMetrics* to) {
@@ -84,6 +105,9 @@ Status FromProto(const v1::SubtaskMetrics& from, SubtaskMetrics* to) {
   to->backpressured_us = from.backpressured_us();
   to->dropped_rows = from.dropped_rows();
   to->blocked_on = from.blocked_on();
+  to->lost_rows = from.lost_rows();
+  to->sink.reset();
+  if (from.has_sink()) WEIR_RETURN_IF_ERROR(FromProto(from.sink(), &to->sink.emplace()));
   return {};
 }
 

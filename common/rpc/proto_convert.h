@@ -64,6 +64,8 @@ void ToProto(const Status& from, v1::Status* to);
 Status FromProto(const v1::Status& from);
 void ToProto(const WorkerInfo& from, v1::WorkerInfo* to);
 Status FromProto(const v1::WorkerInfo& from, WorkerInfo* to);
+void ToProto(const SinkProgress& from, v1::SinkProgress* to);
+Status FromProto(const v1::SinkProgress& from, SinkProgress* to);
 void ToProto(const SubtaskMetrics& from, v1::SubtaskMetrics* to);
 Status FromProto(const v1::SubtaskMetrics& from, SubtaskMetrics* to);
 

@@ -52,6 +52,7 @@ Status JobMaster::OnAcknowledge(AcknowledgeRequest request) {
       metrics.records_in = std::max(metrics.records_in, part.records_in);
       metrics.records_out = std::max(metrics.records_out, part.records_out);
       metrics.dropped_rows = std::max(metrics.dropped_rows, part.dropped_rows);
+      metrics.lost_rows = std::max(metrics.lost_rows, part.lost_rows);
     }
     std::string reason;
     AckOutcome outcome = checkpoints_->OnAck(request.generation, std::move(ack), Now(), &reason);

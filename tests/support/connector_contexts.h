@@ -46,6 +46,7 @@ class FakeSourceContext : public SourceContext {
   void Wake() override { woken_ = true; }
   void Fail(Status status) override { failed_ = status; }
   void CountDropped(int64_t rows) override { dropped_ += rows; }
+  void CountLost(int64_t rows) override { lost_ += rows; }
 
   JobOptions options_;
   JobId job_{"0123456789abcdef0123456789abcdef"};
@@ -57,6 +58,7 @@ class FakeSourceContext : public SourceContext {
   Status failed_;
   bool woken_ = false;
   int64_t dropped_ = 0;
+  int64_t lost_ = 0;
 
  private:
   ManualExecutor& executor_;

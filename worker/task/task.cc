@@ -17,6 +17,7 @@ namespace weir {
 namespace {
 
 constexpr size_t kAbortedEarlyMax = 1024;
+constexpr int64_t kProgressUs = 100'000;
 // Which task the current thread is stepping.
 thread_local const Task* stepping = nullptr;
 
@@ -170,15 +171,25 @@ StepResult Task::Step() {
   if (result.kind != StepResult::Kind::kProgress) {
     spends_.store(rested, std::memory_order_relaxed);
   }
-  const int64_t step_us = Account(SpendsAfter(result)) - start_us;
+  const int64_t end_us = Account(SpendsAfter(result));
+  const int64_t step_us = end_us - start_us;
   for (const auto& [checkpoint, snapshot] : snapshots_) {
     snapshot->longest_step_us = std::max(snapshot->longest_step_us, step_us);
   }
   blocked_on_.store(
       result.kind == StepResult::Kind::kBlocked ? result.reason : BlockingReason::kNone,
       std::memory_order_relaxed);
+  PublishProgress(result.kind != StepResult::Kind::kProgress, end_us);
   stepping = outer;
   return result;
+}
+
+void Task::PublishProgress(bool rests, int64_t now_us) {
+  Node& last = *nodes_.back();
+  if (last.sink == nullptr || (!rests && now_us - progress_us_ < kProgressUs)) return;
+  if (state_ != State::kRunning && state_ != State::kEndedInput) return;
+  progress_us_ = now_us;
+  if (std::optional<SinkProgress> progress = last.sink->progress()) last.progress.Set(*progress);
 }
 
 Task::Spends Task::SpendsAfter(StepResult result) {
@@ -478,6 +489,7 @@ void Task::TakeSnapshot(Barrier barrier, int64_t first_barrier_wall_us, int64_t 
     part.records_in = node->records_in.load(std::memory_order_relaxed);
     part.records_out = node->records_out.load(std::memory_order_relaxed);
     part.dropped_rows = node->dropped_rows.load(std::memory_order_relaxed);
+    part.lost_rows = node->lost_rows.load(std::memory_order_relaxed);
     snapshot->parts.push_back(std::move(part));
     SnapshotMetrics metrics;
     metrics.uid = node->vertex.uid;
@@ -640,6 +652,7 @@ void Task::RestoreCounts(Node& node) {
     node.records_in.fetch_add(part.records_in, std::memory_order_relaxed);
     node.records_out.fetch_add(part.records_out, std::memory_order_relaxed);
     node.dropped_rows.fetch_add(part.dropped_rows, std::memory_order_relaxed);
+    node.lost_rows.fetch_add(part.lost_rows, std::memory_order_relaxed);
   }
 }
 
@@ -790,6 +803,8 @@ std::vector<SubtaskMetrics> Task::Metrics() const {
     metrics.idle_us = idle_us;
     metrics.backpressured_us = backpressured_us;
     metrics.dropped_rows = node->dropped_rows.load(std::memory_order_relaxed);
+    metrics.lost_rows = node->lost_rows.load(std::memory_order_relaxed);
+    metrics.sink = node->progress.Get();
     metrics.blocked_on = ToString(blocked_on_.load(std::memory_order_relaxed));
     result.push_back(std::move(metrics));
   }

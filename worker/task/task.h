@@ -154,6 +154,9 @@ class Task : public Executor {
   Co<void> SnapshotFlow(std::shared_ptr<PendingSnapshot> snapshot);
   BlockingReason BlockedByCommittables() const;
   Co<Status> WriteSnapshot(std::shared_ptr<PendingSnapshot> snapshot, TaskAck* ack);
+  // Publishes what the sink tells of itself, while there is much to do not more often than people
+  // can see.
+  void PublishProgress(bool rests, int64_t now_us);
   void Fail(const std::string& uid, Status error);
   // Where its time goes from now on; what has passed since goes where it was.
   enum class Spends { kBusy, kIdle, kBackpressured };
@@ -190,6 +193,7 @@ class Task : public Executor {
   CoSignal snapshot_written_;
   std::map<uint64_t, std::function<void(Status)>> confirming_;  // by question
   uint64_t last_question_ = 0;
+  int64_t progress_us_ = 0;  // when the sink was last asked
 
   std::mutex mail_mutex_;
   std::deque<std::function<void()>> mail_;  // guarded by mail_mutex_

@@ -67,6 +67,10 @@ void Task::Context::CountDropped(int64_t rows) {
   node_.dropped_rows.fetch_add(rows, std::memory_order_relaxed);
 }
 
+void Task::Context::CountLost(int64_t rows) {
+  node_.lost_rows.fetch_add(rows, std::memory_order_relaxed);
+}
+
 const JobId& Task::Context::job() const { return task_.description_.job; }
 const std::string& Task::Context::job_name() const { return task_.description_.graph->name; }
 Generation Task::Context::generation() const { return task_.description_.generation; }

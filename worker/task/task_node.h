@@ -49,6 +49,7 @@ class Task::Context : public KeyedOperatorContext, public SourceContext, public 
   StateBackend& state() override;
   // SourceContext
   void CountDropped(int64_t rows) override;
+  void CountLost(int64_t rows) override;
   // SourceContext and SinkContext
   const JobId& job() const override;
   const std::string& job_name() const override;
@@ -70,6 +71,41 @@ class Task::Context : public KeyedOperatorContext, public SourceContext, public 
   Task& task_;
   Node& node_;
   Status error_;
+};
+
+// What a sink last told of itself. Thread: set by the task's, read from anywhere; numbers of one
+// moment may be mixed with those of the next.
+class PublishedProgress {
+ public:
+  void Set(const SinkProgress& progress) {
+    staged_rows_.store(progress.staged_rows, std::memory_order_relaxed);
+    staged_bytes_.store(progress.staged_bytes, std::memory_order_relaxed);
+    publishing_rows_.store(progress.publishing_rows, std::memory_order_relaxed);
+    publishing_bytes_.store(progress.publishing_bytes, std::memory_order_relaxed);
+    committed_.store(progress.committed.value(), std::memory_order_relaxed);
+    committed_wall_us_.store(progress.committed_wall_us, std::memory_order_relaxed);
+    told_.store(true, std::memory_order_release);
+  }
+  std::optional<SinkProgress> Get() const {
+    if (!told_.load(std::memory_order_acquire)) return std::nullopt;
+    SinkProgress progress;
+    progress.staged_rows = staged_rows_.load(std::memory_order_relaxed);
+    progress.staged_bytes = staged_bytes_.load(std::memory_order_relaxed);
+    progress.publishing_rows = publishing_rows_.load(std::memory_order_relaxed);
+    progress.publishing_bytes = publishing_bytes_.load(std::memory_order_relaxed);
+    progress.committed = CheckpointId(committed_.load(std::memory_order_relaxed));
+    progress.committed_wall_us = committed_wall_us_.load(std::memory_order_relaxed);
+    return progress;
+  }
+
+ private:
+  std::atomic<bool> told_{false};
+  std::atomic<int64_t> staged_rows_{0};
+  std::atomic<int64_t> staged_bytes_{0};
+  std::atomic<int64_t> publishing_rows_{0};
+  std::atomic<int64_t> publishing_bytes_{0};
+  std::atomic<uint64_t> committed_{0};
+  std::atomic<int64_t> committed_wall_us_{0};
 };
 
 // One operator subtask of the chain with its state and counters. Thread: the task's; counters are
@@ -108,6 +144,8 @@ class Task::Node {
   std::atomic<int64_t> records_out{0};
   std::atomic<int64_t> bytes_out{0};
   std::atomic<int64_t> dropped_rows{0};
+  std::atomic<int64_t> lost_rows{0};
+  PublishedProgress progress;  // of the sink
 };
 
 }  // namespace weir

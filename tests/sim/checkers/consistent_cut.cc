@@ -170,8 +170,9 @@ std::string ConsistentCutChecker::CheckCounters(const CheckpointManifest& manife
     if (!subtasks[vertex].insert(snapshot.subtask).second) {
       return Concat("two snapshots of ", snapshot.uid, " subtask ", snapshot.subtask);
     }
-    if (snapshot.dropped_rows != 0) {
-      return Concat(snapshot.uid, " dropped ", snapshot.dropped_rows, " rows");
+    if (snapshot.dropped_rows != 0 || snapshot.lost_rows != 0) {
+      return Concat(snapshot.uid, " dropped ", snapshot.dropped_rows, " rows and lost ",
+                    snapshot.lost_rows);
     }
   }
   for (int v = 0; v < workload.vertices(); ++v) {

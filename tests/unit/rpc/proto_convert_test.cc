@@ -105,6 +105,7 @@ TEST(ProtoConvertTest, EveryMessageComesBackAsItWent) {
   ExpectRoundTrip<v1::LogEntry, LogEntry>(MemberCount<LogEntry>() - 1 + MemberCount<JobTotals>());
 
   ExpectRoundTrip<v1::WorkerInfo, WorkerInfo>();
+  ExpectRoundTrip<v1::SinkProgress, SinkProgress>();
   ExpectRoundTrip<v1::SubtaskMetrics, SubtaskMetrics>();
 
   ExpectRoundTrip<v1::CheckJobRequest, CheckJobRequest>();

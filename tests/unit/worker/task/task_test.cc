@@ -30,6 +30,8 @@ struct Trace {
   bool letters_ready = true;
   std::function<void(StatusOr<std::vector<Committable>>)> prepare_done;
   SinkContext* sink_context = nullptr;
+  SourceContext* source_context = nullptr;
+  std::optional<SinkProgress> progress;
 };
 Trace* trace = nullptr;
 
@@ -60,6 +62,7 @@ class CountingSource : public Source {
  public:
   Status Open(SourceContext& context, const std::vector<SplitState>& restored) override {
     schema_ = context.output_schema();
+    trace->source_context = &context;
     trace->restored = restored;
     for (const SplitState& state : restored) trace->source_next = std::stoll(state.position);
     return {};
@@ -138,6 +141,7 @@ class TracingSink : public Sink {
   void OnAborted(CheckpointId n) override {
     trace->calls.push_back("abort " + std::to_string(n.value()));
   }
+  std::optional<SinkProgress> progress() const override { return trace->progress; }
 };
 
 // A disk that takes no more requests for a while, as one that hangs.
@@ -658,6 +662,46 @@ TEST_F(TaskTest, ASinkIsToldWhetherItsGenerationIsCurrentAsMailOfItsTask) {
   answer(questions_[0], Status());  // said again
   Run();
   EXPECT_EQ(answers, "second not first ok ");
+}
+
+TEST_F(TaskTest, WhatASinkTellsOfItselfIsInTheMetrics) {
+  Make({Vertex("out", "test.sink", false)}, 1, false);
+  Run();
+  EXPECT_FALSE(task_->Metrics().at(0).sink.has_value());
+  trace_.progress = SinkProgress{5, 50, 3, 30, CheckpointId(7), 1'700'000'000'000'000};
+  inputs_[0]->Push(Rows({1}));
+  Run();
+  EXPECT_EQ(task_->Metrics().at(0).sink, trace_.progress);
+  // The last word counts, also when the task comes to rest right after a row.
+  trace_.progress->staged_rows = 6;
+  inputs_[0]->Push(Rows({1}));
+  Run();
+  EXPECT_EQ(task_->Metrics().at(0).sink->staged_rows, 6);
+}
+
+TEST_F(TaskTest, RowsLostBeforeACheckpointAreCountedOnByWhoRestoresIt) {
+  disk_files_.PutDirectory("/job/chk-5.2");
+  Make({Vertex("numbers", "test.source", true)}, 0, true);
+  trace_.source_rows = 100;
+  task_->Step();
+  task_->Post([this] { trace_.source_context->CountLost(12); });
+  task_->Post([this] { task_->Trigger(Barrier{CheckpointId(5), 0}); });
+  for (int i = 0; i < 20; ++i) {
+    task_->Step();
+    Out();
+  }
+  EXPECT_EQ(task_->Metrics().at(0).lost_rows, 12);
+  ASSERT_EQ(acks_.size(), 1u);
+  EXPECT_EQ(acks_[0].snapshots.at(0).lost_rows, 12);
+  restore_->checkpoint = CheckpointId(5);
+  restore_->snapshots = acks_[0].snapshots;
+  task_->Shutdown();
+  graph_->vertices.clear();
+  Make({Vertex("numbers", "test.source", true)}, 0, true);
+  Run();
+  task_->Post([this] { trace_.source_context->CountLost(3); });
+  Run();
+  EXPECT_EQ(task_->Metrics().at(0).lost_rows, 15);
 }
 
 TEST_F(TaskTest, ASinkThatIsNotReadyHoldsTheTaskBackWithANamedReason) {
