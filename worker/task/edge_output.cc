@@ -12,8 +12,10 @@
 namespace weir {
 namespace {
 
-// Rows are scattered from so many channels on, in batches of at least so many rows for each.
+// Rows are scattered over so many channels, in batches of at least so many rows for each. To more
+// the rows of each go at once: a page for each is more than the nearest TLB holds.
 constexpr size_t kScatterChannelsMin = 9;
+constexpr size_t kScatterChannelsMax = 64;
 constexpr int64_t kScatterRowsPerChannelMin = 8;
 // What a builder has room for when rows are scattered, unless fewer are left.
 constexpr int64_t kScatterRoom = 256;
@@ -54,7 +56,8 @@ EdgeOutput::EdgeOutput(const ExecutionPlan::Edge& edge, int receiver_max_paralle
       row_bytes += FixedWidth(field.type);
       fixed = fixed && !IsVariableWidth(field.type);
     }
-    if (fixed && row_bytes > 0 && senders_.size() >= kScatterChannelsMin) {
+    if (fixed && row_bytes > 0 && senders_.size() >= kScatterChannelsMin &&
+        senders_.size() <= kScatterChannelsMax) {
       const int64_t rows_max = std::min(rows_max_, bytes_max_ / row_bytes);
       if (rows_max >= 4 * kScatterRoom) scatter_rows_max_ = rows_max;
     }
