@@ -24,6 +24,8 @@
 #include "worker/connectors/blackhole/blackhole.h"
 #include "worker/connectors/files/register.h"
 #include "worker/connectors/generator/generator_source.h"
+#include "worker/connectors/kafka/rdkafka_clients.h"
+#include "worker/connectors/kafka/register.h"
 #include "worker/network/tcp_data_plane.h"
 #include "worker/operators/builtin_operators.h"
 #include "worker/server/grpc_worker_server.h"
@@ -39,6 +41,7 @@ constexpr int kIoThreadsMin = 16;
 constexpr int64_t kCoordinatorSilenceUs = 5'000'000;
 constexpr std::chrono::seconds kEndMax{15};
 constexpr std::chrono::seconds kSlowStorage{3};
+constexpr std::chrono::milliseconds kKafkaEndMax{500};
 
 Status MakeWorkDirectory(const std::string& path) {
   std::error_code error;
@@ -74,6 +77,8 @@ int Run(const WorkerConfig& config, DaemonStart& start) {
   RegisterBlackhole(registry);
   RegisterFilesConnector(registry);
   RegisterGenerator(registry);
+  RdkafkaClients kafka;
+  RegisterKafkaConnector(registry, kafka);
   RegisterBuiltinOperators(registry);
 
   SystemClock clock;
@@ -142,6 +147,8 @@ int Run(const WorkerConfig& config, DaemonStart& start) {
   runner.Stop();
   data_plane.Stop();
   pool.Stop();
+  // Threads of a Kafka client that hangs must not see the end of main.
+  if (!kafka.WaitForEnd(kKafkaEndMax)) _exit(signals.exit_code());
   return signals.exit_code();
 }
 

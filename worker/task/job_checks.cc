@@ -5,6 +5,7 @@
 
 #include "common/base/concat.h"
 #include "common/graph/builtin_configs.h"
+#include "common/graph/kafka_configs.h"
 #include "common/graph/validate.h"
 #include "worker/connectors/files/files_checks.h"
 
@@ -44,6 +45,12 @@ Co<StatusOr<JobGraph>> CheckJobHere(WorkerEnvironment& environment, CheckJobRequ
       owner = Concat("sink '", vertex.uid, "'");
     } else if (vertex.type == "files.source") {
       StatusOr<FilesSourceConfig> config = ParseFilesSourceConfig(vertex.config);
+      if (!config.ok()) co_return config.status().WithContext(place);
+      if (BadDataOf(*config, validated->options) != BadData::kDeadLetter) continue;
+      field = "dead_letter_path";
+      owner = Concat("the dead letters of source '", vertex.uid, "'");
+    } else if (vertex.type == "kafka.source") {
+      StatusOr<KafkaSourceConfig> config = ParseKafkaSourceConfig(vertex.config);
       if (!config.ok()) co_return config.status().WithContext(place);
       if (BadDataOf(*config, validated->options) != BadData::kDeadLetter) continue;
       field = "dead_letter_path";

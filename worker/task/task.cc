@@ -37,6 +37,8 @@ std::string_view ToString(BlockingReason reason) {
       return "";
     case BlockingReason::kStarting:
       return "restoring state";
+    case BlockingReason::kSource:
+      return "source does not answer";
     case BlockingReason::kCredit:
       return "credit of a receiver";
     case BlockingReason::kSink:
@@ -252,7 +254,7 @@ StepResult Task::StepSource() {
   if (state_ == State::kEndedInput) {
     return {StepResult::Kind::kBlocked, BlockingReason::kFinishing};
   }
-  if (!source_ready_) return {StepResult::Kind::kIdle, BlockingReason::kNone};
+  if (!source_ready_) return SourceIdles();
   Node& node = *nodes_[0];
   StatusOr<PollResult> polled = node.source->Poll(node.output);
   if (!polled.ok()) {
@@ -267,12 +269,17 @@ StepResult Task::StepSource() {
       return {StepResult::Kind::kProgress, BlockingReason::kNone};
     case PollResult::kIdle:
       source_ready_ = false;
-      return {StepResult::Kind::kIdle, BlockingReason::kNone};
+      return SourceIdles();
     case PollResult::kEnded:
       EndInput();
       return {StepResult::Kind::kProgress, BlockingReason::kNone};
   }
   return {StepResult::Kind::kIdle, BlockingReason::kNone};
+}
+
+StepResult Task::SourceIdles() const {
+  if (nodes_[0]->source->Reachable()) return {StepResult::Kind::kIdle, BlockingReason::kNone};
+  return {StepResult::Kind::kBlocked, BlockingReason::kSource};
 }
 
 StepResult Task::StepInputs() {
@@ -461,6 +468,7 @@ void Task::TakeSnapshot(Barrier barrier, int64_t first_barrier_wall_us, int64_t 
     FrozenState state;
     if (node->source != nullptr) {
       state.positions = node->source->SnapshotPositions();
+      node->source->OnSnapshot(barrier.checkpoint.value());
       state.has_positions = true;
     }
     if (node->state != nullptr) {

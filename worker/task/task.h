@@ -31,6 +31,7 @@ namespace weir {
 enum class BlockingReason {
   kNone,
   kStarting,     // restoring state or opening operators
+  kSource,       // what the source reads from does not answer
   kCredit,       // a receiver has to take rows first
   kSink,         // the sink has too much in flight
   kDeadLetters,  // the source has too many of them in flight
@@ -135,6 +136,7 @@ class Task : public Executor {
   StepResult StepRunning();
   StepResult StepChain();
   StepResult StepSource();
+  StepResult SourceIdles() const;
   StepResult StepInputs();
   bool OutputsHaveCredit() const;
   void FlushOutputs();

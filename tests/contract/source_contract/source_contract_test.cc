@@ -12,11 +12,14 @@
 
 #include "common/base/concat.h"
 #include "common/graph/builtin_configs.h"
+#include "common/graph/kafka_configs.h"
 #include "tests/support/connector_contexts.h"
+#include "tests/support/fake_kafka_consumer.h"
 #include "tests/support/manual_executor.h"
 #include "tests/support/memory_file_system.h"
 #include "worker/connectors/files/files_source.h"
 #include "worker/connectors/generator/generator_source.h"
+#include "worker/connectors/kafka/source/kafka_source.h"
 
 namespace weir {
 namespace {
@@ -53,6 +56,33 @@ Kind Files(std::string name, Config config, std::function<std::string(int file)>
   return kind;
 }
 
+// Partitions with as many rows as the files, ids alike; transactions leave an offset behind each
+// tenth row that is none.
+Kind Kafka(std::string name, Config config, std::function<std::string(int64_t id)> value) {
+  Kind kind;
+  kind.name = std::move(name);
+  config.Set("brokers", "b:9092");
+  config.Set("topics", "t");
+  config.Set("end", "latest");
+  config.Set("schema", ConfigMembers{{"id", "INT64"}, {"name", "STRING"}});
+  kind.schema = KafkaSourceSchema(*ParseKafkaSourceConfig(config));
+  kind.config = std::move(config);
+  const auto cluster = std::make_shared<FakeKafkaCluster>();
+  cluster->poll_rows_max_ = 13;
+  for (int f = 0; f < 5; ++f) {
+    cluster->MakeLog("t", f);
+    for (int i = 0; i < kFileRows[f]; ++i) {
+      kind.ids.push_back(1000 * f + i);
+      cluster->Add("t", f, value(kind.ids.back()));
+      if (i % 10 == 9) cluster->AddGap("t", f);
+    }
+  }
+  kind.make = [cluster] { return std::make_unique<KafkaSource>(*cluster); };
+  kind.arrange = [](MemoryFileSystem&) {};
+  kind.group = [](int64_t id) { return id / 1000; };
+  return kind;
+}
+
 std::vector<Kind> Kinds() {
   std::vector<Kind> kinds;
   kinds.push_back(Files("csv", Config{{"path", "/data/part-*"}, {"format", "csv"}}, [](int f) {
@@ -83,6 +113,10 @@ std::vector<Kind> Kinds() {
                           }
                           return text;
                         }));
+  kinds.push_back(Kafka("kafka_json", Config{{"format", "json"}},
+                        [](int64_t id) { return Concat("{\"name\":\"n\",\"id\":", id, "}"); }));
+  kinds.push_back(Kafka("kafka_csv", Config{{"format", "csv"}, {"rate", 5000}},
+                        [](int64_t id) { return Concat(id, ",\"a\nb\""); }));
   for (const char* distribution : {"uniform", "zipf"}) {
     Kind kind;
     kind.name = Concat("generator_", distribution);

@@ -17,7 +17,21 @@ namespace {
 constexpr int64_t kRetryFirstMicros = 100'000;
 constexpr int64_t kRetryMaxMicros = 1'600'000;  // the last wait; 3.1 s in all
 
+StatusOr<std::string> OutputDirectory(const Config& config) {
+  WEIR_ASSIGN_OR_RETURN(FilesSinkConfig parsed, ParseFilesSinkConfig(config));
+  return std::move(parsed.path);
+}
+
+StatusOr<std::string> DeadLetterDirectory(const Config& config) {
+  WEIR_ASSIGN_OR_RETURN(FilesSourceConfig parsed, ParseFilesSourceConfig(config));
+  return std::move(parsed.dead_letter_path);
+}
+
 }  // namespace
+
+FilesCommitter::FilesCommitter(Kind kind)
+    : FilesCommitter(kind == Kind::kSink ? "files.sink" : "files.source",
+                     kind == Kind::kSink ? OutputDirectory : DeadLetterDirectory) {}
 
 void FilesCommitter::Open(CommitterContext& context) {
   context_ = &context;
@@ -25,19 +39,14 @@ void FilesCommitter::Open(CommitterContext& context) {
                 .job = context.job(),
                 .job_name = context.job_name(),
                 .uid = context.uid(),
-                .type = kind_ == Kind::kSink ? "files.sink" : "files.source"};
-  if (kind_ == Kind::kSink) {
-    StatusOr<FilesSinkConfig> config = ParseFilesSinkConfig(context.config());
-    config_status_ = config.status();
-    if (config.ok()) directory_.path = config->path;
-  } else {
-    StatusOr<FilesSourceConfig> config = ParseFilesSourceConfig(context.config());
-    config_status_ = config.status();
-    if (config.ok()) directory_.path = config->dead_letter_path;
-    if (config.ok() && directory_.path.empty()) {
-      config_status_ = InvalidArgumentError(
-          Concat(directory_.Owner(), " has no 'dead_letter_path' to settle its dead letters in"));
-    }
+                .type = type_};
+  StatusOr<std::string> path = directory_of_(context.config());
+  config_status_ = path.status();
+  if (!path.ok()) return;
+  directory_.path = *std::move(path);
+  if (directory_.path.empty()) {
+    config_status_ = InvalidArgumentError(
+        Concat(directory_.Owner(), " has no 'dead_letter_path' to settle its dead letters in"));
   }
 }
 

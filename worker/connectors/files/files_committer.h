@@ -2,6 +2,8 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/operator/sink.h"
@@ -10,14 +12,17 @@
 
 namespace weir {
 
-// Settles what files.sink sealed, or the dead letters of files.source. Errors of the file system
+// Settles what files.sink sealed, or the dead letters of a source. Errors of the file system
 // are tried again for a few seconds, then answered: who asked says so and asks again. Answers may
 // destroy it. Thread: confined to the file system's executor.
 class FilesCommitter : public Committer {
  public:
-  // Where the files are, by the config of the vertex.
   enum class Kind { kSink, kDeadLetters };
-  explicit FilesCommitter(Kind kind = Kind::kSink) : kind_(kind) {}
+  explicit FilesCommitter(Kind kind = Kind::kSink);
+  // Of vertices of the type `type`; `directory_of` says where their files are.
+  using DirectoryOf = std::function<StatusOr<std::string>(const Config&)>;
+  FilesCommitter(std::string type, DirectoryOf directory_of)
+      : type_(std::move(type)), directory_of_(std::move(directory_of)) {}
 
   void Open(CommitterContext& context) override;
   void Commit(std::vector<Committable> committables, std::function<void(Status)> done) override;
@@ -34,7 +39,8 @@ class FilesCommitter : public Committer {
   void Answer(std::function<void(Status)> done, Status status);
   StatusOr<std::vector<FilePart>> Decode(const std::vector<Committable>& committables) const;
 
-  const Kind kind_;
+  const std::string type_;
+  const DirectoryOf directory_of_;
   CommitterContext* context_ = nullptr;
   Status config_status_;
   SinkDirectory directory_;

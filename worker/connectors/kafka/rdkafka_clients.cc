@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "worker/connectors/kafka/rdkafka_admin.h"
+#include "worker/connectors/kafka/rdkafka_consumer.h"
 #include "worker/connectors/kafka/rdkafka_producer.h"
 
 namespace weir {
@@ -49,6 +50,12 @@ class RdkafkaTransactions : public KafkaTransactions {
 
 std::unique_ptr<KafkaTransactions> RdkafkaClients::TransactionsFor(Executor& owner) {
   return std::make_unique<RdkafkaTransactions>(threads_, owner);
+}
+
+StatusOr<std::unique_ptr<KafkaConsumer>> RdkafkaClients::MakeConsumer(Executor& owner,
+                                                                      KafkaConsumerOptions options,
+                                                                      std::function<void()> wake) {
+  return MakeRdkafkaConsumer(threads_, owner, std::move(options), std::move(wake));
 }
 
 void RdkafkaClients::Look(Executor& owner, KafkaCluster cluster, int64_t timeout_us,

@@ -1,20 +1,25 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 
 #include "worker/connectors/kafka/kafka_admin.h"
 #include "worker/connectors/kafka/kafka_client.h"
 #include "worker/connectors/kafka/rdkafka_thread.h"
+#include "worker/connectors/kafka/source/kafka_consumer.h"
 
 namespace weir {
 
 // Clusters by way of librdkafka. Each producer and each question has a client of librdkafka and a
 // thread of its own, so that one that hangs holds up none. Lifetime: outlives what it makes; what
 // calls are under way then may live on. Thread: thread-safe.
-class RdkafkaClients : public KafkaClients, public KafkaAdmin {
+class RdkafkaClients : public KafkaClients, public KafkaConsumers, public KafkaAdmin {
  public:
   std::unique_ptr<KafkaTransactions> TransactionsFor(Executor& owner) override;
+  StatusOr<std::unique_ptr<KafkaConsumer>> MakeConsumer(Executor& owner,
+                                                        KafkaConsumerOptions options,
+                                                        std::function<void()> wake) override;
 
   void Look(Executor& owner, KafkaCluster cluster, int64_t timeout_us,
             std::function<void(StatusOr<KafkaClusterView>)> done) override;

@@ -1,0 +1,548 @@
+// KafkaSource beyond the contract of all sources: where it begins and ends, what it says of rows
+// that are not there, and positions in checkpoints. Over logs in memory; hashes in positions are
+// those of libxxhash, called from Python.
+#include "worker/connectors/kafka/source/kafka_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/concat.h"
+#include "tests/support/connector_contexts.h"
+#include "tests/support/fake_kafka_consumer.h"
+#include "tests/support/manual_executor.h"
+#include "tests/support/memory_file_system.h"
+
+namespace weir {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+Config Reading(std::initializer_list<std::pair<std::string, ConfigValue>> more = {}) {
+  Config config{{"brokers", "b:9092"},
+                {"topics", "t"},
+                {"format", "json"},
+                {"schema", ConfigMembers{{"id", "INT64"}}}};
+  for (const auto& [name, value] : more) config.Set(name, value);
+  return config;
+}
+std::string Row(int64_t id) { return Concat("{\"id\":", id, "}"); }
+
+class KafkaSourceTest : public testing::Test {
+ protected:
+  KafkaSourceTest() : files_(executor_) {}
+
+  void AddRows(int32_t partition, int64_t first, int64_t last) {
+    for (int64_t id = first; id <= last; ++id) cluster_.Add("t", partition, Row(id));
+  }
+  Status Open(Config config, const std::vector<SplitState>& restored = {}, int subtask = 0,
+              int parallelism = 1) {
+    if (source_ != nullptr) source_->Close();
+    Schema schema = KafkaSourceSchema(*ParseKafkaSourceConfig(config));
+    context_ = std::make_unique<FakeSourceContext>(executor_, files_, std::move(config), schema,
+                                                   subtask, parallelism);
+    context_->options_ = options_;
+    output_ = CollectingOutput();
+    source_ = std::make_unique<KafkaSource>(cluster_);
+    return source_->Open(*context_, restored);
+  }
+  // Polls for as long as there is something to do now; no time passes.
+  StatusOr<PollResult> PollNow() {
+    while (true) {
+      executor_.RunAll();
+      context_->woken_ = false;
+      StatusOr<PollResult> result = source_->Poll(output_);
+      if (!result.ok() || *result == PollResult::kEnded) return result;
+      executor_.RunAll();
+      if (*result == PollResult::kIdle && !context_->woken_) return result;
+    }
+  }
+  // All ids until the source idles or ends; an error fails the test.
+  std::vector<int64_t> Ids() {
+    StatusOr<PollResult> result = PollNow();
+    EXPECT_TRUE(result.ok()) << result.status();
+    return output_.Int64s(0);
+  }
+  std::vector<int64_t> NewIds() {
+    output_ = CollectingOutput();
+    return Ids();
+  }
+  // After time for all doubts.
+  std::string Error() {
+    for (int i = 0; i < 20; ++i) {
+      StatusOr<PollResult> result = PollNow();
+      if (!result.ok()) return result.status().message();
+      executor_.Advance(1'000'000);
+    }
+    return "no error";
+  }
+  std::vector<SplitState> Positions() { return source_->SnapshotPositions(); }
+
+  ManualExecutor executor_;
+  MemoryFileSystem files_;
+  FakeKafkaCluster cluster_;
+  JobOptions options_;
+  std::unique_ptr<FakeSourceContext> context_;
+  CollectingOutput output_;
+  std::unique_ptr<KafkaSource> source_;
+};
+
+TEST_F(KafkaSourceTest, PositionsAreText) {
+  const KafkaPosition full{1200, KafkaRowMark{1199, 1700000000000, 0xa1b2c3}, 5000, true};
+  const std::string text = "1200 row 1199 1700000000000 0000000000a1b2c3 to 5000 end";
+  EXPECT_EQ(EncodeKafkaPosition(full), text);
+  EXPECT_EQ(*DecodeKafkaPosition(text), full);
+  EXPECT_EQ(EncodeKafkaPosition({7, std::nullopt, std::nullopt, false}), "7");
+  EXPECT_EQ(DecodeKafkaPosition("7 to 9")->to, 9);
+  EXPECT_EQ(DecodeKafkaPosition("7 row 6 -1 0000000000a1b2c3")->row->timestamp_ms, -1);
+  for (const char* bad :
+       {"", "x", "-1", "7 ", "7 row", "7 row 7 0 0000000000a1b2c3", "7 row 6 -2 0000000000a1b2c3",
+        "7 row 6 0 a1b2c3", "7 to", "7 to -1", "7 en", "7 end to 9"}) {
+    EXPECT_FALSE(DecodeKafkaPosition(bad).has_value()) << bad;
+  }
+  EXPECT_EQ(*ParseTopicPartition("a.b/12"), (TopicPartition{"a.b", 12}));
+  for (const char* bad : {"", "a", "a/", "/1", "a/-1", "a/1x", "a b/1"}) {
+    EXPECT_FALSE(ParseTopicPartition(bad).has_value()) << bad;
+  }
+  const KafkaPendingStart pending{{{2, 4}, {0, 3}}};
+  EXPECT_EQ(ToString(pending), "start 2 of 4, 0 of 3");
+  EXPECT_EQ(*ParsePendingStart("start 2 of 4, 0 of 3"), pending);
+  for (const char* bad :
+       {"start", "start ", "start 4 of 4", "start 1 of 0", "start 1 of 2,", "t/0"}) {
+    EXPECT_FALSE(ParsePendingStart(bad).has_value()) << bad;
+  }
+}
+
+TEST_F(KafkaSourceTest, EachPartitionHasOneOwnerAndNeighboursHaveOthers) {
+  for (int parallelism : {1, 2, 3, 8}) {
+    std::vector<int> of_subtask(static_cast<size_t>(parallelism));
+    for (int32_t number = 0; number < 24; ++number) {
+      ++of_subtask[static_cast<size_t>(OwnerOf({"flights", number}, parallelism))];
+    }
+    for (int count : of_subtask) EXPECT_EQ(count, 24 / parallelism);
+  }
+}
+
+TEST_F(KafkaSourceTest, APositionIsTheNextOffsetAndTheRowInFrontOfIt) {
+  AddRows(0, 1, 2);
+  ASSERT_TRUE(Open(Reading()).ok());
+  EXPECT_THAT(Ids(), ElementsAre(1, 2));
+  // XXH3_64 of the value with the seed XXH3_64 of no key (of seed 0) plus 1.
+  EXPECT_THAT(Positions(), ElementsAre(SplitState{"t/0", "2 row 1 1001 adaed4c510648240"}));
+}
+
+TEST_F(KafkaSourceTest, StartsWhereItIsTold) {
+  AddRows(0, 0, 9);
+  AddRows(1, 100, 109);
+  cluster_.committed_[{"t", 0}] = 7;
+  ASSERT_TRUE(Open(Reading({{"start", "latest"}})).ok());
+  EXPECT_THAT(Ids(), IsEmpty());
+  AddRows(1, 110, 110);
+  EXPECT_THAT(Ids(), ElementsAre(110));
+  ASSERT_TRUE(Open(Reading({{"start", "committed"}, {"group", "g"}})).ok());
+  EXPECT_THAT(Ids(), ElementsAre(7, 8, 9, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110));
+  EXPECT_EQ(cluster_.options_.group, "g");
+  // The rows of offset n were written 1000 + n ms after the epoch.
+  ASSERT_TRUE(Open(Reading({{"start", "1970-01-01T00:00:01.0075Z"}})).ok());
+  EXPECT_THAT(Ids(), ElementsAre(8, 9, 108, 109, 110));
+  ASSERT_TRUE(
+      Open(Reading({{"start", "latest"}, {"start_offsets", ConfigMembers{{"t:0", 8}}}})).ok());
+  EXPECT_THAT(Ids(), ElementsAre(8, 9));
+  ASSERT_TRUE(Open(Reading({{"start_offsets", ConfigMembers{{"t:0", 11}}}})).ok());
+  EXPECT_EQ(Error(),
+            "kafka.source 'in': config field 'start_offsets' has t/0 begin at offset 11, but it "
+            "ends at 10");
+  EXPECT_EQ(cluster_.options_.group, "weir-job-in");
+}
+
+TEST_F(KafkaSourceTest, ABoundedReadEndsAtTheEndsOfItsStart) {
+  AddRows(0, 0, 4);
+  cluster_.MakeLog("t", 1);    // empty
+  cluster_.AddGap("t", 2, 3);  // control records alone
+  AddRows(3, 300, 301);
+  cluster_.AddGap("t", 3, 2);  // and behind rows
+  ASSERT_TRUE(Open(Reading({{"end", "latest"}})).ok());
+  executor_.RunAll();
+  AddRows(0, 5, 6);
+  AddRows(3, 302, 302);
+  EXPECT_EQ(*PollNow(), PollResult::kEnded);
+  EXPECT_THAT(output_.Int64s(0), ElementsAre(0, 1, 2, 3, 4, 300, 301));
+  for (const SplitState& state : Positions())
+    EXPECT_TRUE(state.position.ends_with(" end")) << state.position;
+
+  // Restored there it has nothing more to say, and partitions that were made later are none of it.
+  const std::vector<SplitState> positions = Positions();
+  AddRows(4, 400, 400);
+  ASSERT_TRUE(Open(Reading({{"end", "latest"}}), positions).ok());
+  EXPECT_EQ(*PollNow(), PollResult::kEnded);
+  EXPECT_EQ(output_.rows(), 0);
+
+  ASSERT_TRUE(Open(Reading({{"end_offsets", ConfigMembers{{"t:0", 2}, {"t:3", 1}}}})).ok());
+  EXPECT_EQ(*PollNow(), PollResult::kEnded);
+  EXPECT_THAT(output_.Int64s(0), ElementsAre(0, 1, 300, 400));
+}
+
+TEST_F(KafkaSourceTest, ARestoredBoundedReadKeepsItsEnd) {
+  options_.batch_rows_max = 2;
+  AddRows(0, 0, 4);
+  ASSERT_TRUE(Open(Reading({{"end", "latest"}})).ok());
+  executor_.RunAll();
+  while (output_.rows() == 0) ASSERT_TRUE(source_->Poll(output_).ok());
+  EXPECT_THAT(output_.Int64s(0), ElementsAre(0, 1));
+  const std::vector<SplitState> positions = Positions();
+  AddRows(0, 5, 9);
+  ASSERT_TRUE(Open(Reading({{"end", "latest"}}), positions).ok());
+  EXPECT_EQ(*PollNow(), PollResult::kEnded);
+  EXPECT_THAT(output_.Int64s(0), ElementsAre(2, 3, 4));
+}
+
+TEST_F(KafkaSourceTest, PartitionsFoundLaterAreReadFromTheirBeginning) {
+  AddRows(1, 100, 100);
+  ASSERT_TRUE(Open(Reading({{"start", "latest"}, {"discovery_interval", "5s"}})).ok());
+  EXPECT_THAT(Ids(), IsEmpty());
+  AddRows(2, 200, 202);
+  EXPECT_THAT(Ids(), IsEmpty());
+  executor_.Advance(5'000'000);
+  EXPECT_THAT(Ids(), ElementsAre(200, 201, 202));
+  // Also those that were made while the job stood still.
+  const std::vector<SplitState> positions = Positions();
+  AddRows(3, 300, 301);
+  ASSERT_TRUE(Open(Reading({{"start", "latest"}}), positions).ok());
+  EXPECT_THAT(Ids(), ElementsAre(300, 301));
+}
+
+TEST_F(KafkaSourceTest, ACheckpointBeforeTheFirstPartitionsWereFoundLosesNoStart) {
+  AddRows(5, 500, 500);
+  ASSERT_TRUE(Open(Reading({{"start", "latest"}}), {}, 0, 2).ok());
+  std::vector<SplitState> positions = Positions();
+  EXPECT_THAT(positions, ElementsAre(SplitState{"start 0 of 2", ""}));
+  // The other subtask has found its own by then: what it does not know was made later.
+  ASSERT_TRUE(Open(Reading({{"start", "latest"}}), {}, 1, 2).ok());
+  EXPECT_THAT(Ids(), IsEmpty());
+  for (const SplitState& state : Positions()) positions.push_back(state);
+  AddRows(6, 600, 600);
+  AddRows(7, 700, 700);
+  const int64_t late = OwnerOf({"t", 6}, 2) == 1 ? 600 : 700;
+  ASSERT_TRUE(Open(Reading({{"start", "latest"}}), positions).ok());
+  EXPECT_THAT(Ids(), ElementsAre(late));
+}
+
+TEST_F(KafkaSourceTest, TopicsOfAPatternAreFoundLaterToo) {
+  cluster_.Add("logs-a", 0, Row(1));
+  cluster_.Add("other", 0, Row(2));
+  Config config = Reading({{"topics", ConfigValue()}, {"topic_pattern", "logs-.*"}});
+  ASSERT_TRUE(Open(config).ok());
+  EXPECT_THAT(Ids(), ElementsAre(1));
+  cluster_.Add("logs-b", 0, Row(3));
+  executor_.Advance(10'000'000);
+  EXPECT_THAT(Ids(), ElementsAre(1, 3));
+}
+
+TEST_F(KafkaSourceTest, RowsDeletedBeforeTheyWereReadAreAnErrorUnlessTheUserSaysSo) {
+  AddRows(0, 0, 9);
+  ASSERT_TRUE(Open(Reading()).ok());
+  Ids();
+  const std::vector<SplitState> positions = Positions();
+  AddRows(0, 10, 19);
+  cluster_.DeleteUpTo("t", 0, 13);
+  ASSERT_TRUE(Open(Reading(), positions).ok());
+  EXPECT_EQ(Error(),
+            "kafka.source 'in': t/0 is to be read from offset 10, but has only those from 13 to "
+            "20: 3 rows were deleted before they were read (on_lost_rows is fail)");
+  ASSERT_TRUE(Open(Reading({{"on_lost_rows", "continue"}}), positions).ok());
+  EXPECT_THAT(Ids(), ElementsAre(13, 14, 15, 16, 17, 18, 19));
+  EXPECT_EQ(context_->lost_, 3);
+
+  // While it reads.
+  options_.batch_rows_max = 2;
+  cluster_.poll_rows_max_ = 2;
+  ASSERT_TRUE(Open(Reading({{"on_lost_rows", "continue"}}), positions).ok());
+  executor_.RunAll();
+  while (output_.rows() == 0) ASSERT_TRUE(source_->Poll(output_).ok());
+  cluster_.DeleteUpTo("t", 0, 18);
+  EXPECT_THAT(Ids(), ElementsAre(13, 14, 18, 19));
+  EXPECT_EQ(context_->lost_, 6);
+}
+
+TEST_F(KafkaSourceTest, ALogThatEndsBelowWhatWasReadIsAnError) {
+  AddRows(0, 0, 9);
+  ASSERT_TRUE(Open(Reading()).ok());
+  Ids();
+  const std::vector<SplitState> positions = Positions();
+  cluster_.DeleteTopic("t");
+  AddRows(0, 0, 5);
+  for (const char* policy : {"fail", "continue"}) {
+    ASSERT_TRUE(Open(Reading({{"on_lost_rows", policy}}), positions).ok());
+    EXPECT_EQ(
+        Error(),
+        "kafka.source 'in': t/0 was read up to offset 10, but ends at 6 now (from 0 on): rows "
+        "were lost, or the topic was deleted and made anew");
+  }
+  // A cluster that has just come back may not know better yet.
+  ASSERT_TRUE(Open(Reading(), positions).ok());
+  executor_.Advance(2'000'000);
+  cluster_.DeleteTopic("t");
+  AddRows(0, 0, 11);
+  EXPECT_EQ(Error(), "no error");
+  EXPECT_THAT(output_.Int64s(0), ElementsAre(10, 11));
+}
+
+TEST_F(KafkaSourceTest, ATopicMadeAnewIsKnownByTheRowInFrontOfThePosition) {
+  AddRows(0, 0, 9);
+  ASSERT_TRUE(Open(Reading()).ok());
+  Ids();
+  const std::vector<SplitState> positions = Positions();
+  // The same rows at the same time, but for the last one.
+  cluster_.DeleteTopic("t");
+  AddRows(0, 0, 8);
+  AddRows(0, 99, 120);
+  ASSERT_TRUE(Open(Reading(), positions).ok());
+  EXPECT_EQ(Error(),
+            "kafka.source 'in': t/0 was read up to offset 10, but another row stands at offset 9 "
+            "now: the topic was deleted and made anew");
+  EXPECT_EQ(output_.rows(), 0);
+  // Compaction may take the row, and those in front of it.
+  for (int64_t offset : {8, 9, 10}) cluster_.MakeLog("t", 0).rows.erase(offset);
+  ASSERT_TRUE(Open(Reading(), positions).ok());
+  EXPECT_THAT(Ids().front(), 101);
+}
+
+TEST_F(KafkaSourceTest, ATopicThatIsUnknownForAMomentIsLookedAtAgain) {
+  AddRows(0, 0, 3);
+  ASSERT_TRUE(Open(Reading()).ok());
+  EXPECT_THAT(Ids(), ElementsAre(0, 1, 2, 3));
+  const KafkaEvent unknown{.kind = KafkaEvent::Kind::kUnknownPartition,
+                           .status = NotFoundError("unknown topic or partition")};
+  cluster_.Tell(unknown);
+  EXPECT_THAT(NewIds(), IsEmpty());
+  AddRows(0, 4, 5);
+  EXPECT_THAT(NewIds(), ElementsAre(4, 5));
+  // Made anew with as many rows and more.
+  cluster_.DeleteTopic("t");
+  AddRows(0, 50, 60);
+  cluster_.Tell(unknown);
+  EXPECT_THAT(Error(), HasSubstr("another row stands at offset 5 now"));
+}
+
+TEST_F(KafkaSourceTest, ADeletedTopicIsAnError) {
+  AddRows(0, 0, 3);
+  ASSERT_TRUE(Open(Reading()).ok());
+  Ids();
+  const std::vector<SplitState> positions = Positions();
+  cluster_.DeleteTopic("t");
+  EXPECT_EQ(Error(),
+            "kafka.source 'in': topic 't' was read, but is gone: it was deleted (cluster b:9092)");
+  ASSERT_TRUE(Open(Reading(), positions).ok());
+  EXPECT_THAT(Error(), HasSubstr("topic 't' was read, but is gone"));
+  ASSERT_TRUE(Open(Reading()).ok());
+  EXPECT_EQ(Error(), "kafka.source 'in': topic 't' does not exist (cluster b:9092)");
+  // Made anew with fewer partitions.
+  cluster_.MakeLog("t", 0);
+  ASSERT_TRUE(Open(Reading(), {{"t/2", "5"}}).ok());
+  EXPECT_EQ(Error(),
+            "kafka.source 'in': t/2 was read up to offset 5, but the topic has only 1 partitions "
+            "now: it was deleted and made anew");
+}
+
+TEST_F(KafkaSourceTest, WaitsForBrokersAndSaysSo) {
+  AddRows(0, 0, 1);
+  cluster_.answer_ = UnavailableError("no broker answers");
+  ASSERT_TRUE(Open(Reading()).ok());
+  EXPECT_EQ(*PollNow(), PollResult::kIdle);
+  EXPECT_FALSE(source_->Reachable());
+  executor_.Advance(60'000'000);
+  cluster_.answer_ = Status();
+  executor_.Advance(1'000'000);
+  EXPECT_THAT(Ids(), ElementsAre(0, 1));
+  EXPECT_TRUE(source_->Reachable());
+
+  cluster_.answer_ = UnavailableError("no broker answers");
+  cluster_.Tell({.kind = KafkaEvent::Kind::kBrokersAway, .status = cluster_.answer_});
+  EXPECT_EQ(*PollNow(), PollResult::kIdle);
+  EXPECT_FALSE(source_->Reachable());
+  executor_.Advance(30'000'000);
+  AddRows(0, 2, 2);
+  cluster_.answer_ = Status();
+  executor_.Advance(1'000'000);
+  EXPECT_TRUE(source_->Reachable());
+  EXPECT_THAT(Ids(), ElementsAre(0, 1, 2));
+}
+
+TEST_F(KafkaSourceTest, WhatEndsReadingEndsTheGeneration) {
+  AddRows(0, 0, 1);
+  ASSERT_TRUE(Open(Reading()).ok());
+  Ids();
+  cluster_.Tell({.kind = KafkaEvent::Kind::kFailed,
+                 .status = FailedPreconditionError("not authorised to read t")});
+  EXPECT_EQ(Error(), "kafka.source 'in': not authorised to read t");
+}
+
+TEST_F(KafkaSourceTest, GroupOffsetsFollowCompletedCheckpoints) {
+  AddRows(0, 0, 3);
+  ASSERT_TRUE(Open(Reading()).ok());
+  Ids();
+  Positions();
+  source_->OnSnapshot(7);
+  AddRows(0, 4, 5);
+  Ids();
+  Positions();
+  source_->OnSnapshot(8);
+  executor_.RunAll();
+  EXPECT_THAT(cluster_.committed_, IsEmpty());
+  source_->OnCompleted(7);
+  executor_.RunAll();
+  EXPECT_EQ(cluster_.committed_.at({"t", 0}), 4);
+  source_->OnCompleted(9);  // not known here: nothing may be said of it
+  executor_.RunAll();
+  EXPECT_EQ(cluster_.commits_, 1);
+}
+
+TEST_F(KafkaSourceTest, ABadRowIsNamedByPartitionAndOffset) {
+  AddRows(0, 0, 3);
+  cluster_.Add("t", 0, "{\"id\":\"x\"}");
+  ASSERT_TRUE(Open(Reading()).ok());
+  EXPECT_THAT(Error(), testing::StartsWith("kafka.source 'in': t/0 offset 4: column 'id'"));
+}
+
+TEST_F(KafkaSourceTest, BadRowsAreDroppedOrBecomeDeadLetters) {
+  AddRows(0, 0, 1);
+  cluster_.Add("t", 0, "[]");
+  cluster_.Add("t", 0, "");
+  cluster_.Add("t", 0, std::string("{\"id\":2}\xff"));
+  AddRows(0, 3, 4);
+  ASSERT_TRUE(Open(Reading({{"bad_data", "drop"}})).ok());
+  EXPECT_THAT(Ids(), ElementsAre(0, 1, 3, 4));
+  EXPECT_EQ(context_->dropped_, 3);
+  ASSERT_TRUE(Open(Reading({{"bad_data", "dead_letter"}, {"dead_letter_path", "/dead"}})).ok());
+  EXPECT_THAT(Ids(), ElementsAre(0, 1, 3, 4));
+  std::optional<std::vector<Committable>> sealed;
+  source_->committable_owner()->Prepare(CheckpointId(1),
+                                        [&](auto prepared) { sealed = *prepared; });
+  executor_.RunAll();
+  ASSERT_TRUE(sealed.has_value());
+  bool published = false;
+  source_->committable_owner()->Publish(CheckpointId(1),
+                                        [&](Status status) { published = status.ok(); });
+  executor_.RunAll();
+  ASSERT_TRUE(published);
+  std::string letters;
+  for (const std::string& path : files_.Files("/dead")) {
+    if (path.ends_with(".jsonl")) letters += files_.Bytes(path);
+  }
+  EXPECT_THAT(letters, HasSubstr("{\"source\":\"in\",\"topic\":\"t\",\"partition\":0,\"offset\":2,"
+                                 "\"timestamp\":\"1970-01-01T00:00:01.002Z\",\"length\":2,"));
+  EXPECT_THAT(letters, HasSubstr("\"text\":\"[]\",\"bytes\":\"W10=\",\"key\":null}\n"));
+  EXPECT_THAT(letters, HasSubstr("\"offset\":4,"));
+  EXPECT_EQ(std::count(letters.begin(), letters.end(), '\n'), 3);
+}
+
+TEST_F(KafkaSourceTest, TheRateIsOfTheWholeSource) {
+  AddRows(0, 0, 999);
+  AddRows(1, 0, 999);
+  ASSERT_TRUE(Open(Reading({{"rate", 100}}), {}, 0, 2).ok());
+  Ids();
+  for (int i = 0; i < 4000; ++i) {
+    executor_.Advance(1000);
+    PollNow().ok();
+  }
+  // One of two partitions for four seconds.
+  EXPECT_NEAR(static_cast<double>(output_.rows()), 200, 3);
+}
+
+class KafkaRowsTest : public KafkaSourceTest {};
+
+TEST_F(KafkaRowsTest, AValueIsOneRowWhateverLineEndsItHas) {
+  cluster_.Add("t", 0, "{\"id\":\n1}");
+  cluster_.Add("t", 0, "{\"id\":2}\n");
+  cluster_.Add("t", 0, std::nullopt);
+  cluster_.Add("t", 0, "{\"id\":3}\r\n");
+  ASSERT_TRUE(Open(Reading()).ok());
+  Ids();
+  ASSERT_EQ(output_.rows(), 4);
+  const Column& ids = output_.batches()[0].column(0);
+  EXPECT_EQ(ids.Int64(0), 1);
+  EXPECT_EQ(ids.Int64(1), 2);
+  EXPECT_TRUE(ids.IsNull(2));
+  EXPECT_EQ(ids.Int64(3), 3);
+  // Two rows that would make up for a blank one.
+  for (const char* value : {"{\"id\":4}\n{\"id\":5}", " ", "{\"id\":\"a\nb\"}"}) {
+    cluster_.DeleteTopic("t");
+    AddRows(0, 0, 0);
+    cluster_.Add("t", 0, value);
+    cluster_.Add("t", 0, "");
+    ASSERT_TRUE(Open(Reading({{"bad_data", "drop"}})).ok());
+    EXPECT_THAT(Ids(), ElementsAre(0)) << value;
+    EXPECT_EQ(context_->dropped_, 2);
+  }
+}
+
+TEST_F(KafkaRowsTest, CsvRowsStayWithinTheirValues) {
+  const Config config = Reading({{"format", "csv"},
+                                 {"schema", ConfigMembers{{"id", "INT64"}, {"text", "STRING"}}},
+                                 {"bad_data", "drop"}});
+  cluster_.Add("t", 0, "1,\"a\nb\"");
+  cluster_.Add("t", 0, "2,\"open");  // would take the next row with it
+  cluster_.Add("t", 0, "3\",closed");
+  cluster_.Add("t", 0, "4,x\r\n");
+  cluster_.Add("t", 0, "5,x\n6,y");
+  cluster_.Add("t", 0, "7,\"say \"\"hi\"\"\"");
+  ASSERT_TRUE(Open(config).ok());
+  EXPECT_THAT(Ids(), ElementsAre(1, 4, 7));
+  EXPECT_EQ(context_->dropped_, 3);
+  EXPECT_EQ(output_.batches()[0].column(1).Text(0), "a\nb");
+  EXPECT_EQ(output_.batches()[0].column(1).Text(2), "say \"hi\"");
+}
+
+TEST_F(KafkaRowsTest, RawValuesAndAllMetadata) {
+  const Config config{{"brokers", "b:9092"},
+                      {"topics", "t"},
+                      {"format", "raw"},
+                      {"metadata", ConfigMembers{{"k", "key"},
+                                                 {"kb", "key_bytes"},
+                                                 {"topic", "topic"},
+                                                 {"p", "partition"},
+                                                 {"o", "offset"},
+                                                 {"at", "timestamp"},
+                                                 {"all", "headers"},
+                                                 {"one", "header:a"},
+                                                 {"raw", "header_bytes:b"}}}};
+  FakeKafkaCluster::Row row;
+  row.value = "v\n";
+  row.key = "key";
+  row.timestamp_ms = 1500;
+  row.headers = {{"a", "1"}, {"b", "\xff"}, {"a", "\"2\""}, {"n", std::nullopt}};
+  cluster_.MakeLog("t", 1).rows[17] = row;
+  cluster_.MakeLog("t", 1).end = 18;
+  cluster_.Add("t", 1, std::nullopt);
+  ASSERT_TRUE(Open(config).ok());
+  ASSERT_TRUE(PollNow().ok());
+  ASSERT_EQ(output_.rows(), 2);
+  const RecordBatch& batch = output_.batches()[0];
+  EXPECT_EQ(batch.column(0).Text(0), "v\n");
+  EXPECT_TRUE(batch.column(0).IsNull(1));
+  EXPECT_EQ(batch.column(1).Text(0), "key");
+  EXPECT_TRUE(batch.column(1).IsNull(1));
+  EXPECT_EQ(batch.column(2).Text(0), "key");
+  EXPECT_EQ(batch.column(3).Text(1), "t");
+  EXPECT_EQ(batch.column(4).Int32(0), 1);
+  EXPECT_EQ(batch.column(5).Int64(0), 17);
+  EXPECT_EQ(batch.column(5).Int64(1), 18);
+  EXPECT_EQ(batch.column(6).Int64(0), 1'500'000);
+  EXPECT_EQ(batch.column(7).Text(0),
+            "[{\"name\":\"a\",\"value\":\"1\"},{\"name\":\"b\",\"bytes\":\"/w==\"},"
+            "{\"name\":\"a\",\"value\":\"\\\"2\\\"\"},{\"name\":\"n\",\"value\":null}]");
+  EXPECT_EQ(batch.column(7).Text(1), "[]");
+  EXPECT_EQ(batch.column(8).Text(0), "\"2\"");
+  EXPECT_TRUE(batch.column(8).IsNull(1));
+  EXPECT_EQ(batch.column(9).Text(0), "\xff");
+  // A text column takes texts only.
+  row.key = "\xff";
+  cluster_.MakeLog("t", 1).rows[19] = row;
+  cluster_.AddGap("t", 1);
+  EXPECT_THAT(Error(), HasSubstr("t/1 offset 19: column 'k': the key is no valid UTF-8"));
+}
+
+}  // namespace
+}  // namespace weir
