@@ -120,6 +120,7 @@ int Run(const WorkerConfig& config, DaemonStart& start) {
   environment.data_plane = &data_plane;
   environment.runner = &runner;
   environment.registry = &registry;
+  environment.kafka = &kafka;
   environment.make_files = [&pool](Executor& owner) {
     return std::make_unique<PosixFileSystem>(owner, pool);
   };

@@ -246,6 +246,13 @@ StatusOr<std::map<std::string, std::string>> KafkaPropertiesField(const Config& 
       return InvalidArgumentError(Concat("config field 'kafka' sets '", name,
                                          "', which Weir sets itself: ", owned.instead));
     }
+    const std::vector<std::string>& known = KafkaPropertyNames();
+    if (!std::binary_search(known.begin(), known.end(), name)) {
+      const std::string nearest = NearestName(name, known);
+      return InvalidArgumentError(
+          Concat("config field 'kafka' sets '", name, "', which is no property of librdkafka",
+                 nearest.empty() ? "" : Concat("; did you mean '", nearest, "'?")));
+    }
     if (property.is_text()) {
       properties[name] = property.as_text();
     } else if (property.is_bool() || property.is_number()) {

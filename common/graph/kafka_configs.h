@@ -81,8 +81,11 @@ Status CheckDeadLetters(const KafkaSourceConfig& config, const JobOptions& optio
 StatusOr<std::string> KafkaBrokersField(const Config& config);
 enum class KafkaRole { kConsumer, kProducer };
 // "kafka": librdkafka properties as texts. User error: one that Weir owns, named with what is to be
-// set in its place.
+// set in its place, or that librdkafka does not know, named with the nearest.
 StatusOr<std::map<std::string, std::string>> KafkaPropertiesField(const Config& config,
                                                                   KafkaRole role);
+// The properties of librdkafka 2.0.2 that can be given as text, those of consumers, producers and
+// topics alike, sorted: so that a wrong name is found where no librdkafka is.
+const std::vector<std::string>& KafkaPropertyNames();
 
 }  // namespace weir

@@ -80,7 +80,8 @@ class Source {
   virtual std::vector<SplitState> SnapshotPositions() = 0;
   // The positions just asked for are those of `checkpoint`.
   virtual void OnSnapshot(uint64_t checkpoint) { (void)checkpoint; }
-  // False: idle because what it reads from does not answer. The source calls Wake when that changes.
+  // False: idle because what it reads from does not answer. The source calls Wake when that
+  // changes.
   virtual bool Reachable() const { return true; }
   // What it writes beside its rows (dead letters), if anything: prepared at the very place of
   // SnapshotPositions, published when that checkpoint completed. Asked after Open; stays the same.

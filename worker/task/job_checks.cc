@@ -8,6 +8,7 @@
 #include "common/graph/kafka_configs.h"
 #include "common/graph/validate.h"
 #include "worker/connectors/files/files_checks.h"
+#include "worker/connectors/kafka/kafka_checks.h"
 
 namespace weir {
 
@@ -38,6 +39,15 @@ Co<StatusOr<JobGraph>> CheckJobHere(WorkerEnvironment& environment, CheckJobRequ
   std::map<std::string, std::string> owner_of_directory;
   for (const JobVertex& vertex : validated->graph.vertices) {
     std::string place = Concat("vertex '", vertex.uid, "'");
+    if (environment.kafka != nullptr && vertex.type == "kafka.source") {
+      Status checked =
+          co_await CheckKafkaSource(*environment.kafka, *environment.executor, vertex.config);
+      if (!checked.ok()) co_return checked.WithContext(place);
+    } else if (environment.kafka != nullptr && vertex.type == "kafka.sink") {
+      Status checked = co_await CheckKafkaSink(*environment.kafka, *environment.executor,
+                                               vertex.config, request.job, vertex.uid);
+      if (!checked.ok()) co_return checked.WithContext(place);
+    }
     std::string field;
     std::string owner;
     if (vertex.type == "files.sink") {

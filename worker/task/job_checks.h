@@ -7,8 +7,8 @@
 namespace weir {
 
 // What only a worker can see of a submitted job: loads its library, expands source patterns, reads
-// headers, looks into output directories. The graph with all of that filled in, or the user error.
-// Changes nothing. Thread: confined to the control loop.
+// headers, looks into output directories, asks Kafka clusters. The graph with all of that filled
+// in, or the user error. Changes nothing. Thread: confined to the control loop.
 Co<StatusOr<JobGraph>> CheckJobHere(WorkerEnvironment& environment, CheckJobRequest request);
 
 }  // namespace weir

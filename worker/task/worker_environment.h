@@ -14,6 +14,7 @@
 #include "common/operator/registry.h"
 #include "common/storage/file_system.h"
 #include "common/threading/executor.h"
+#include "worker/connectors/kafka/kafka_admin.h"
 #include "worker/network/data_plane.h"
 #include "worker/task/snapshot_pace.h"
 #include "worker/task/task_runner.h"
@@ -39,6 +40,8 @@ struct WorkerEnvironment {
   DataPlane* data_plane = nullptr;
   TaskRunner* runner = nullptr;
   const Registry* registry = nullptr;
+  // Asks Kafka clusters when a job is submitted. Absent: those jobs are not checked there.
+  KafkaAdmin* kafka = nullptr;
   // What may wait in one channel at most; less where a worker has many of them.
   int64_t channel_window_bytes_max = int64_t{1} << 20;
   SnapshotPace snapshot_pace;

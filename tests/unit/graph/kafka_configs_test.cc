@@ -130,6 +130,9 @@ TEST(KafkaSourceConfigTest, PropertiesThatWeirSetsAreRefusedByName) {
   }
   // A consumer has no use for it, and may share its properties with a producer.
   EXPECT_EQ(ErrorOf({{"kafka", ConfigMembers{{"acks", "all"}}}}), "no error");
+  EXPECT_EQ(ErrorOf({{"kafka", ConfigMembers{{"security.protocl", "ssl"}}}}),
+            "config field 'kafka' sets 'security.protocl', which is no property of librdkafka; did "
+            "you mean 'security.protocol'?");
   EXPECT_THAT(
       KafkaPropertiesField(Given({{"kafka", ConfigMembers{{"acks", "1"}}}}), KafkaRole::kProducer)
           .status()

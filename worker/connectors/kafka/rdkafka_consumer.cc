@@ -102,8 +102,8 @@ struct Client {
     if (client->wanted.exchange(false, std::memory_order_relaxed)) client->wake();
   }
 
-  static void OnCommit(rd_kafka_t*, rd_kafka_resp_err_t error, rd_kafka_topic_partition_list_t* list,
-                       void* self) {
+  static void OnCommit(rd_kafka_t*, rd_kafka_resp_err_t error,
+                       rd_kafka_topic_partition_list_t* list, void* self) {
     Client* client = static_cast<Client*>(self);
     for (int i = 0; list != nullptr && i < list->cnt; ++i) {
       if (error == RD_KAFKA_RESP_ERR_NO_ERROR) error = list->elems[i].err;
@@ -119,7 +119,8 @@ struct Client {
     char text[kTextBytesMax] = "";
     handle = rd_kafka_new(RD_KAFKA_CONSUMER, conf.get(), text, sizeof(text));
     if (handle == nullptr) {
-      created = InvalidArgumentError(Concat("cannot make a Kafka client for ", brokers, ": ", text));
+      created =
+          InvalidArgumentError(Concat("cannot make a Kafka client for ", brokers, ": ", text));
       return;
     }
     conf.release();  // NOLINT(bugprone-unused-return-value): the client's now
@@ -135,8 +136,8 @@ struct Client {
   }
 
   Status Failed(std::string_view what, rd_kafka_resp_err_t code, std::string_view text = "") const {
-    return RdkafkaStatus(code, Concat("cannot ", what, " (cluster ", brokers, "): ",
-                                      text.empty() ? RdkafkaText(code) : text));
+    return RdkafkaStatus(code, Concat("cannot ", what, " (cluster ", brokers,
+                                      "): ", text.empty() ? RdkafkaText(code) : text));
   }
   Status Failed(std::string_view what, RdkafkaPtr<rd_kafka_error_t> error) const {
     if (error == nullptr) return {};
@@ -164,9 +165,9 @@ struct Client {
           ->offset = assignment.offset;
     }
     WEIR_RETURN_IF_ERROR(Unassign(partitions));
-    WEIR_RETURN_IF_ERROR(Failed(
-        "read partitions",
-        RdkafkaPtr<rd_kafka_error_t>(rd_kafka_incremental_assign(handle, list.get()))));
+    WEIR_RETURN_IF_ERROR(
+        Failed("read partitions",
+               RdkafkaPtr<rd_kafka_error_t>(rd_kafka_incremental_assign(handle, list.get()))));
     assigned.insert(partitions.begin(), partitions.end());
     return {};
   }
@@ -339,15 +340,13 @@ class RdkafkaConsumer : public KafkaConsumer {
     ForgetTopics();
     // Until then rows may be of the assignment before.
     ++assigning_;
-    Call<Status>(
-        [assignments = std::move(assignments)](Client& client) {
-          return client.Assign(assignments);
-        },
-        [this, done = std::move(done)](Status status) {
-          --assigning_;
-          done(std::move(status));
-          wake_();
-        });
+    Call<Status>([assignments = std::move(assignments)](
+                     Client& client) { return client.Assign(assignments); },
+                 [this, done = std::move(done)](Status status) {
+                   --assigning_;
+                   done(std::move(status));
+                   wake_();
+                 });
   }
 
   void Drop(std::vector<TopicPartition> partitions, Done<Status> done) override {
@@ -375,9 +374,7 @@ class RdkafkaConsumer : public KafkaConsumer {
   void ListOffsets(std::vector<TopicPartition> partitions,
                    Done<StatusOr<std::vector<KafkaOffsets>>> done) override {
     Call<StatusOr<std::vector<KafkaOffsets>>>(
-        [partitions = std::move(partitions)](Client& client) {
-          return client.Offsets(partitions);
-        },
+        [partitions = std::move(partitions)](Client& client) { return client.Offsets(partitions); },
         std::move(done));
   }
 
@@ -476,10 +473,10 @@ class RdkafkaConsumer : public KafkaConsumer {
     KafkaEvent event;
     event.tag = last_tag_;
     event.offset = message.offset;
-    const std::string text = message.payload == nullptr
-                                 ? std::string(RdkafkaText(message.err))
-                                 : std::string(static_cast<const char*>(message.payload),
-                                               message.len);
+    const std::string text =
+        message.payload == nullptr
+            ? std::string(RdkafkaText(message.err))
+            : std::string(static_cast<const char*>(message.payload), message.len);
     if (message.err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
       event.kind = KafkaEvent::Kind::kPartitionEnd;
     } else if (message.err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET ||
@@ -495,9 +492,8 @@ class RdkafkaConsumer : public KafkaConsumer {
       event.kind = KafkaEvent::Kind::kFailed;
       event.status = RdkafkaStatus(
           message.err,
-          Concat("cannot read ",
-                 message.rkt == nullptr ? "" : rd_kafka_topic_name(message.rkt), "/",
-                 message.partition, ": ", text));
+          Concat("cannot read ", message.rkt == nullptr ? "" : rd_kafka_topic_name(message.rkt),
+                 "/", message.partition, ": ", text));
       events->push_back(std::move(event));
       return;
     }
@@ -547,19 +543,18 @@ StatusOr<std::unique_ptr<KafkaConsumer>> MakeRdkafkaConsumer(RdkafkaThreads& thr
                                                              Executor& owner,
                                                              KafkaConsumerOptions options,
                                                              std::function<void()> wake) {
-  WEIR_ASSIGN_OR_RETURN(
-      RdkafkaPtr<rd_kafka_conf_t> conf,
-      MakeRdkafkaConf(options.cluster,
-                      {{"queued.min.messages", Concat(kQueuedRows)},
-                       {"queued.max.messages.kbytes", Concat(kQueuedKilobytes)},
-                       {"socket.timeout.ms", "10000"}},
-                      {{"group.id", options.group},
-                       {"enable.auto.commit", "false"},
-                       {"enable.auto.offset.store", "false"},
-                       {"auto.offset.reset", "error"},
-                       {"isolation.level", "read_committed"},
-                       {"enable.partition.eof", "true"},
-                       {"allow.auto.create.topics", "false"}}));
+  WEIR_ASSIGN_OR_RETURN(RdkafkaPtr<rd_kafka_conf_t> conf,
+                        MakeRdkafkaConf(options.cluster,
+                                        {{"queued.min.messages", Concat(kQueuedRows)},
+                                         {"queued.max.messages.kbytes", Concat(kQueuedKilobytes)},
+                                         {"socket.timeout.ms", "10000"}},
+                                        {{"group.id", options.group},
+                                         {"enable.auto.commit", "false"},
+                                         {"enable.auto.offset.store", "false"},
+                                         {"auto.offset.reset", "error"},
+                                         {"isolation.level", "read_committed"},
+                                         {"enable.partition.eof", "true"},
+                                         {"allow.auto.create.topics", "false"}}));
   return std::unique_ptr<KafkaConsumer>(std::make_unique<RdkafkaConsumer>(
       threads, owner, std::move(options), std::move(conf), std::move(wake)));
 }

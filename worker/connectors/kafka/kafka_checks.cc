@@ -1,0 +1,123 @@
+#include "worker/connectors/kafka/kafka_checks.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "common/base/concat.h"
+#include "common/base/names.h"
+#include "common/graph/config_fields.h"
+#include "common/graph/kafka_configs.h"
+
+namespace weir {
+namespace {
+
+constexpr int64_t kLookTimeoutUs = 4'000'000;
+constexpr int64_t kTrialTimeoutUs = 3'000'000;
+constexpr size_t kTopicsShownMax = 5;
+
+Async<StatusOr<KafkaClusterView>> Look(KafkaAdmin& admin, Executor& owner,
+                                       const KafkaCluster& cluster) {
+  return Async<StatusOr<KafkaClusterView>>(
+      [&admin, &owner, cluster](std::function<void(StatusOr<KafkaClusterView>)> done) {
+        admin.Look(owner, cluster, kLookTimeoutUs, std::move(done));
+      });
+}
+
+Async<Status> TryTransaction(KafkaAdmin& admin, Executor& owner,
+                             const KafkaProducerOptions& options, const KafkaMarkerPlace& place) {
+  return Async<Status>([&admin, &owner, options, place](std::function<void(Status)> done) {
+    admin.TryTransaction(owner, options, place, kTrialTimeoutUs, std::move(done));
+  });
+}
+
+// What the checks need of a sink's config.
+struct CheckedSink {
+  KafkaCluster cluster;
+  std::string topic;
+  bool exactly_once = true;
+  std::string id_prefix;  // "": the job's id
+  int64_t transaction_timeout_us = 0;
+};
+StatusOr<CheckedSink> ParseCheckedSink(const Config& config) {
+  CheckedSink sink;
+  WEIR_ASSIGN_OR_RETURN(sink.cluster.brokers, KafkaBrokersField(config));
+  WEIR_ASSIGN_OR_RETURN(sink.cluster.properties,
+                        KafkaPropertiesField(config, KafkaRole::kProducer));
+  WEIR_ASSIGN_OR_RETURN(sink.topic, config.Text("topic"));
+  WEIR_ASSIGN_OR_RETURN(std::string delivery, config.Text("delivery", "exactly_once"));
+  sink.exactly_once = delivery == "exactly_once";
+  WEIR_ASSIGN_OR_RETURN(sink.id_prefix, config.Text("transactional_id_prefix", ""));
+  WEIR_ASSIGN_OR_RETURN(
+      sink.transaction_timeout_us,
+      DurationField(config, "transaction_timeout", KafkaProducerOptions().transaction_timeout_us,
+                    1'000'000, "a duration of at least 1s, like \"60s\""));
+  return sink;
+}
+
+Status CheckTopic(const KafkaClusterView& view, const std::string& topic,
+                  const std::string& brokers) {
+  std::vector<std::string> names;
+  for (const KafkaListedTopic& listed : view.topics) {
+    if (listed.name == topic) return {};
+    if (!listed.name.starts_with("__")) names.push_back(listed.name);
+  }
+  std::string there;
+  if (std::string nearest = NearestName(topic, names); !nearest.empty()) {
+    there = Concat("did you mean '", nearest, "'?");
+  } else if (names.empty()) {
+    there = "there are no topics that may be seen";
+  } else {
+    there = "there are ";
+    for (size_t i = 0; i < std::min(names.size(), kTopicsShownMax); ++i) {
+      there += Concat(i == 0 ? "" : ", ", "'", names[i], "'");
+    }
+    if (names.size() > kTopicsShownMax) {
+      there += Concat(" and ", names.size() - kTopicsShownMax, " others");
+    }
+  }
+  return NotFoundError(Concat("topic '", topic, "' does not exist at ", brokers, ": ", there));
+}
+
+}  // namespace
+
+Co<Status> CheckKafkaSource(KafkaAdmin& admin, Executor& owner, Config config) {
+  StatusOr<KafkaSourceConfig> parsed = ParseKafkaSourceConfig(config);
+  if (!parsed.ok()) co_return parsed.status();
+  const KafkaCluster cluster{.brokers = parsed->brokers, .properties = parsed->properties};
+  StatusOr<KafkaClusterView> view = co_await Look(admin, owner, cluster);
+  if (!view.ok()) co_return view.status();
+  for (const std::string& topic : parsed->topics) {
+    if (Status status = CheckTopic(*view, topic, parsed->brokers); !status.ok()) co_return status;
+  }
+  co_return Status();
+}
+
+Co<Status> CheckKafkaSink(KafkaAdmin& admin, Executor& owner, Config config, JobId job,
+                          std::string uid) {
+  StatusOr<CheckedSink> sink = ParseCheckedSink(config);
+  if (!sink.ok()) co_return sink.status();
+  const std::string& brokers = sink->cluster.brokers;
+  StatusOr<KafkaClusterView> view = co_await Look(admin, owner, sink->cluster);
+  if (!view.ok()) co_return view.status();
+  if (Status status = CheckTopic(*view, sink->topic, brokers); !status.ok()) co_return status;
+  if (!sink->exactly_once) co_return Status();
+  const std::optional<int64_t> timeout_us_max = view->transaction_timeout_us_max;
+  if (timeout_us_max.has_value() && sink->transaction_timeout_us > *timeout_us_max) {
+    co_return FailedPreconditionError(Concat(
+        "transaction_timeout is ", sink->transaction_timeout_us / 1000, " ms, and the brokers at ",
+        brokers, " allow at most ", *timeout_us_max / 1000, " ms (transaction.max.timeout.ms)"));
+  }
+  const std::string identity =
+      Concat(sink->id_prefix.empty() ? job.value() : sink->id_prefix, '-', uid, "-0");
+  KafkaProducerOptions options;
+  options.cluster = sink->cluster;
+  options.topic = sink->topic;
+  options.transactional_id = identity;
+  options.transaction_timeout_us = sink->transaction_timeout_us;
+  const KafkaMarkerPlace place{.group = identity, .topic = sink->topic, .partition = 0};
+  Status tried = co_await TryTransaction(admin, owner, options, place);
+  co_return tried.WithContext(Concat("a trial transaction on topic '", sink->topic, "'"));
+}
+
+}  // namespace weir

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "common/base/ids.h"
+#include "common/base/status.h"
+#include "common/graph/config.h"
+#include "common/threading/co.h"
+#include "common/threading/executor.h"
+#include "worker/connectors/kafka/kafka_admin.h"
+
+// What only a cluster can say of kafka.source and kafka.sink when a job is submitted; each answer
+// comes within five seconds. Errors name what the job asks for and what the cluster has; the caller
+// puts the vertex in front of them. REQUIRES: Validate has accepted the configs.
+// Thread: confined to `owner`, which outlives the checks.
+namespace weir {
+
+// The brokers answer, and every topic that is named exists. A pattern need not match yet.
+Co<Status> CheckKafkaSource(KafkaAdmin& admin, Executor& owner, Config config);
+
+// The brokers answer, the topic exists, and exactly-once: the transaction timeout is one that the
+// brokers allow, and a transaction of the sink's first identity may be made. That fences whoever
+// has the identity: no live job may have it.
+Co<Status> CheckKafkaSink(KafkaAdmin& admin, Executor& owner, Config config, JobId job,
+                          std::string uid);
+
+}  // namespace weir
