@@ -78,7 +78,7 @@ int Run(const WorkerConfig& config, DaemonStart& start) {
   RegisterFilesConnector(registry);
   RegisterGenerator(registry);
   RdkafkaClients kafka;
-  RegisterKafkaConnector(registry, kafka);
+  RegisterKafkaConnector(registry, kafka, kafka);
   RegisterBuiltinOperators(registry);
 
   SystemClock clock;

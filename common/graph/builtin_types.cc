@@ -275,7 +275,7 @@ const std::map<std::string, TypeDescriptor, std::less<>>& BuiltinTypes() {
     std::map<std::string, TypeDescriptor, std::less<>> all;
     for (TypeDescriptor (*make)() :
          {FilesSourceType, GeneratorType, FilesSinkType, BlackholeType, FilterType, ProjectType,
-          AggregateType, UnionType, RebalanceType, KafkaSourceType}) {
+          AggregateType, UnionType, RebalanceType, KafkaSourceType, KafkaSinkType}) {
       TypeDescriptor descriptor = make();
       std::string type = descriptor.type;
       all.emplace(std::move(type), std::move(descriptor));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <initializer_list>
 #include <limits>
 #include <utility>
 
@@ -190,6 +191,36 @@ Status ParseStart(const Config& config, KafkaSourceConfig* parsed) {
   return {};
 }
 
+// Part of a transactional id and of a consumer group.
+bool IsIdPrefix(std::string_view text) {
+  constexpr size_t kBytesMax = 100;
+  return !text.empty() && text.size() <= kBytesMax &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '.' || c == '_' || c == '-';
+         });
+}
+
+StatusOr<std::string> ColumnField(const Config& config, std::string_view name) {
+  if (!Given(config, name)) return std::string();
+  WEIR_ASSIGN_OR_RETURN(std::string column, config.Text(name));
+  if (column.empty()) return InvalidField(config, name, "the name of a column");
+  return column;
+}
+
+// User error: there is no such column, or none of these types.
+Status CheckColumn(const Schema& input, std::string_view field, const std::string& column,
+                   std::initializer_list<Type> types) {
+  StatusOr<int> index = input.Require(column);
+  if (!index.ok()) return index.status().WithContext(Concat("config field '", field, "'"));
+  const Type type = input.field(*index).type;
+  if (types.size() == 0 || std::find(types.begin(), types.end(), type) != types.end()) return {};
+  std::string valid;
+  for (const Type one : types) valid += Concat(valid.empty() ? "" : " or ", ToString(one));
+  return InvalidArgumentError(Concat("config field '", field, "' names column '", column,
+                                     "', which is ", ToString(type), ": expected ", valid));
+}
+
 }  // namespace
 
 std::string ToString(const TopicPartition& partition) {
@@ -349,6 +380,114 @@ BadData BadDataOf(const KafkaSourceConfig& config, const JobOptions& options) {
 
 Status CheckDeadLetters(const KafkaSourceConfig& config, const JobOptions& options) {
   return CheckDeadLetterPath(BadDataOf(config, options), config.dead_letter_path);
+}
+
+StatusOr<KafkaSinkConfig> ParseKafkaSinkConfig(const Config& config) {
+  KafkaSinkConfig parsed;
+  WEIR_ASSIGN_OR_RETURN(parsed.brokers, KafkaBrokersField(config));
+  WEIR_ASSIGN_OR_RETURN(parsed.topic, config.Text("topic"));
+  if (!IsTopicName(parsed.topic)) {
+    return InvalidField(config, "topic", "1 to 249 letters, digits, '.', '_' and '-'");
+  }
+  WEIR_ASSIGN_OR_RETURN(parsed.format, Format(config));
+  if (Given(config, "key")) {
+    constexpr std::string_view kValid = "a list of column names, none twice, or no such field";
+    const ConfigValue& value = *config.Find("key");
+    if (!value.is_list() || value.as_list().empty()) return InvalidField(config, "key", kValid);
+    for (const ConfigValue& item : value.as_list()) {
+      if (!item.is_text() ||
+          std::find(parsed.key.begin(), parsed.key.end(), item.as_text()) != parsed.key.end()) {
+        return InvalidField(config, "key", kValid);
+      }
+      parsed.key.push_back(item.as_text());
+    }
+  }
+  WEIR_ASSIGN_OR_RETURN(parsed.partition_column, ColumnField(config, "partition_column"));
+  WEIR_ASSIGN_OR_RETURN(parsed.timestamp_column, ColumnField(config, "timestamp_column"));
+  WEIR_ASSIGN_OR_RETURN(parsed.tombstone_column, ColumnField(config, "tombstone_column"));
+  if (!parsed.tombstone_column.empty() && parsed.key.empty()) {
+    return InvalidArgumentError(
+        "config field 'tombstone_column' needs a 'key': a null value without one deletes nothing");
+  }
+  if (Given(config, "headers")) {
+    const ConfigValue& value = *config.Find("headers");
+    constexpr std::string_view kValid = "an object of header names, each with a column";
+    if (!value.is_object()) return InvalidField(config, "headers", kValid);
+    for (const auto& [name, column] : value.as_object()) {
+      if (!column.is_text()) return InvalidField(Concat("headers.", name), column, kValid);
+      parsed.headers[name] = column.as_text();
+    }
+  }
+  WEIR_ASSIGN_OR_RETURN(std::string delivery, config.Text("delivery", "exactly_once"));
+  if (delivery != "exactly_once" && delivery != "at_least_once") {
+    return InvalidField(config, "delivery", "exactly_once or at_least_once");
+  }
+  if (delivery == "at_least_once") parsed.delivery = KafkaDelivery::kAtLeastOnce;
+  if (Given(config, "transactional_id_prefix")) {
+    WEIR_ASSIGN_OR_RETURN(parsed.transactional_id_prefix, config.Text("transactional_id_prefix"));
+    if (!IsIdPrefix(parsed.transactional_id_prefix)) {
+      return InvalidField(config, "transactional_id_prefix",
+                          "1 to 100 letters, digits, '.', '_' and '-'");
+    }
+  }
+  WEIR_ASSIGN_OR_RETURN(parsed.transaction_timeout_us,
+                        DurationField(config, "transaction_timeout", parsed.transaction_timeout_us,
+                                      1'000'000, "a duration of at least 1s, like 60s"));
+  if (Given(config, "transaction_size_max")) {
+    constexpr int64_t kTransactionBytesMin = 1 << 20;
+    WEIR_ASSIGN_OR_RETURN(std::string text, config.Text("transaction_size_max"));
+    StatusOr<int64_t> bytes = ParseSize(text);
+    if (!bytes.ok() || *bytes < kTransactionBytesMin) {
+      return InvalidField(config, "transaction_size_max", "a size of at least 1MiB, like 64MiB");
+    }
+    parsed.transaction_bytes_max = *bytes;
+  }
+  WEIR_ASSIGN_OR_RETURN(parsed.bad_data, BadDataField(config));
+  WEIR_ASSIGN_OR_RETURN(parsed.properties, KafkaPropertiesField(config, KafkaRole::kProducer));
+  return parsed;
+}
+
+Status CheckKafkaSinkInput(const KafkaSinkConfig& config, const Schema& input) {
+  if (config.format == KafkaFormat::kRaw) {
+    WEIR_RETURN_IF_ERROR(CheckColumn(input, "format raw", "value", {Type::kBytes, Type::kString}));
+  }
+  for (const std::string& column : config.key) {
+    WEIR_RETURN_IF_ERROR(CheckColumn(input, "key", column, {}));
+  }
+  if (!config.partition_column.empty()) {
+    WEIR_RETURN_IF_ERROR(CheckColumn(input, "partition_column", config.partition_column,
+                                     {Type::kInt32, Type::kInt64}));
+  }
+  if (!config.timestamp_column.empty()) {
+    WEIR_RETURN_IF_ERROR(
+        CheckColumn(input, "timestamp_column", config.timestamp_column, {Type::kTimestamp}));
+  }
+  if (!config.tombstone_column.empty()) {
+    WEIR_RETURN_IF_ERROR(
+        CheckColumn(input, "tombstone_column", config.tombstone_column, {Type::kBool}));
+  }
+  for (const auto& [name, column] : config.headers) {
+    WEIR_RETURN_IF_ERROR(
+        CheckColumn(input, Concat("headers.", name), column, {Type::kString, Type::kBytes}));
+  }
+  return {};
+}
+
+std::vector<int> KafkaValueColumns(const KafkaSinkConfig& config, const Schema& input) {
+  std::vector<int> columns;
+  if (config.format == KafkaFormat::kRaw) return {input.IndexOf("value")};
+  for (int i = 0; i < input.size(); ++i) {
+    const std::string& name = input.field(i).name;
+    const bool in_key = std::find(config.key.begin(), config.key.end(), name) != config.key.end();
+    bool elsewhere = name == config.partition_column || name == config.tombstone_column;
+    for (const auto& [header, column] : config.headers) elsewhere = elsewhere || column == name;
+    if (in_key || name == config.timestamp_column || !elsewhere) columns.push_back(i);
+  }
+  return columns;
+}
+
+BadData BadDataOf(const KafkaSinkConfig& config, const JobOptions& options) {
+  return config.bad_data.value_or(options.bad_data);
 }
 
 }  // namespace weir

@@ -77,6 +77,33 @@ BadData BadDataOf(const KafkaSourceConfig& config, const JobOptions& options);
 // User error: dead letters, and no directory for them.
 Status CheckDeadLetters(const KafkaSourceConfig& config, const JobOptions& options);
 
+enum class KafkaDelivery { kExactlyOnce, kAtLeastOnce };
+
+struct KafkaSinkConfig {
+  std::string brokers;
+  std::map<std::string, std::string> properties;
+  std::string topic;
+  KafkaFormat format = KafkaFormat::kJson;
+  std::vector<std::string> key;                // columns; empty: no key
+  std::string partition_column;                // "": by the key, or as it comes
+  std::string timestamp_column;                // "": the time at which the sink takes the row
+  std::map<std::string, std::string> headers;  // by name: the column with its value
+  std::string tombstone_column;                // "": no tombstones but null values of raw
+  KafkaDelivery delivery = KafkaDelivery::kExactlyOnce;
+  std::string transactional_id_prefix;  // "": the job's id
+  int64_t transaction_timeout_us = 60'000'000;
+  int64_t transaction_bytes_max = 64 << 20;
+  std::optional<BadData> bad_data;  // absent: the job's
+};
+StatusOr<KafkaSinkConfig> ParseKafkaSinkConfig(const Config& config);
+// User error: a column that the config names and `input` does not have, or not with such a type.
+Status CheckKafkaSinkInput(const KafkaSinkConfig& config, const Schema& input);
+// The columns of `input` that are in a message's value, by index: all but those that are only
+// headers, partition or tombstone.
+std::vector<int> KafkaValueColumns(const KafkaSinkConfig& config, const Schema& input);
+// What the sink does with a row that the topic does not take.
+BadData BadDataOf(const KafkaSinkConfig& config, const JobOptions& options);
+
 // "brokers": host or host:port, split by commas.
 StatusOr<std::string> KafkaBrokersField(const Config& config);
 enum class KafkaRole { kConsumer, kProducer };

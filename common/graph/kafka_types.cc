@@ -69,4 +69,59 @@ TypeDescriptor KafkaSourceType() {
   return d;
 }
 
+TypeDescriptor KafkaSinkType() {
+  TypeDescriptor d;
+  d.type = "kafka.sink";
+  d.kind = VertexKind::kSink;
+  d.help =
+      "Writes rows to a topic of a Kafka cluster. Exactly once: they appear, all of a subtask in "
+      "one transaction, when the checkpoint that covers them completed.";
+  d.fields = {
+      {"brokers", "text", true, "", "host:port, several split by commas"},
+      {"topic", "text", true, "", "must exist"},
+      {"format", "text", true, "",
+       "of a message's value: json (an object), csv (a line) or raw (the column value, STRING or "
+       "BYTES; null makes a tombstone)"},
+      {"key", "list", false, "",
+       "columns that make the key: one STRING or BYTES column gives its bytes, others a JSON "
+       "object; absent: no key"},
+      {"partition_column", "text", false, "",
+       "INT32 or INT64: the number of the partition; absent or null: by the key as Java's clients "
+       "do, or in turn"},
+      {"timestamp_column", "text", false, "",
+       "TIMESTAMP of the message; absent or null: the time at which the sink takes the row"},
+      {"headers", "object", false, "",
+       "by name the STRING or BYTES column with the value: {\"origin\": \"airport\"}"},
+      {"tombstone_column", "text", false, "",
+       "BOOL: true makes the value null, which deletes the key in a compacted topic; needs a key"},
+      {"delivery", "text", false, "exactly_once", "exactly_once or at_least_once"},
+      {"transactional_id_prefix", "text", false, "the job's id",
+       "begin of the transactional ids and marker groups, for permissions; no two jobs may share "
+       "one"},
+      {"transaction_timeout", "text", false, "60s",
+       "a transaction that takes longer is aborted by the broker and done again"},
+      {"transaction_size_max", "text", false, "64MiB",
+       "rows that are more are published by several transactions, one after the other"},
+      {"bad_data", "text", false, "the job's",
+       "what to do with a row that the topic does not take (too large, no such partition): fail or "
+       "drop (logged)"},
+      {"kafka", "object", false, "",
+       "librdkafka properties, like {\"security.protocol\": \"ssl\"}, but for those that Weir sets "
+       "itself"},
+  };
+  d.check = [](const Config& config,
+               const std::vector<Schema>& inputs) -> StatusOr<std::optional<Schema>> {
+    WEIR_ASSIGN_OR_RETURN(KafkaSinkConfig parsed, ParseKafkaSinkConfig(config));
+    for (const Schema& input : inputs) WEIR_RETURN_IF_ERROR(CheckKafkaSinkInput(parsed, input));
+    return std::optional<Schema>();
+  };
+  d.check_options = [](const Config& config, const JobOptions& options) -> Status {
+    WEIR_ASSIGN_OR_RETURN(KafkaSinkConfig parsed, ParseKafkaSinkConfig(config));
+    if (BadDataOf(parsed, options) != BadData::kDeadLetter) return {};
+    return InvalidArgumentError(
+        "kafka.sink keeps no dead letters: set its 'bad_data' to fail or drop");
+  };
+  return d;
+}
+
 }  // namespace weir

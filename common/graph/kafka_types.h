@@ -5,5 +5,6 @@
 namespace weir {
 
 TypeDescriptor KafkaSourceType();
+TypeDescriptor KafkaSinkType();
 
 }  // namespace weir

@@ -474,7 +474,7 @@ void AppendCsvHeader(const Schema& schema, std::string* out) {
   writer.Close();
 }
 
-void AppendCsvRows(const RecordBatch& batch, std::string* out) {
+void AppendCsvRows(const RecordBatch& batch, std::string* out, std::vector<size_t>* row_ends) {
   // Of each value: its comma or line end, and the longest text of fixed width.
   constexpr size_t kValueBytesMax = kTimestampTextBytesMax + 1;
   static_assert(kFloat64TextBytesMax <= kTimestampTextBytesMax);
@@ -497,6 +497,7 @@ void AppendCsvRows(const RecordBatch& batch, std::string* out) {
     }
     *at++ = '\n';
     writer.Commit(at);
+    if (row_ends != nullptr) row_ends->push_back(writer.used());
   }
   writer.Close();
 }

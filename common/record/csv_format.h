@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/record/record_batch.h"
 #include "common/record/text_decoder.h"
@@ -28,8 +29,9 @@ std::unique_ptr<TextDecoder> MakeCsvDecoder(SchemaPtr schema, const CsvOptions& 
 StatusOr<std::optional<Schema>> ReadCsvSchema(std::string_view bytes, bool last);
 
 // The line that names the columns of `schema`, and a line per row, columns in schema order, ends
-// with LF. Append to `out`.
+// with LF. Append to `out`, and to `row_ends` where each row ends in it, behind its LF.
 void AppendCsvHeader(const Schema& schema, std::string* out);
-void AppendCsvRows(const RecordBatch& batch, std::string* out);
+void AppendCsvRows(const RecordBatch& batch, std::string* out,
+                   std::vector<size_t>* row_ends = nullptr);
 
 }  // namespace weir

@@ -481,7 +481,7 @@ std::unique_ptr<TextDecoder> MakeJsonDecoder(SchemaPtr schema) {
   return std::make_unique<JsonDecoder>(std::move(schema));
 }
 
-void AppendJsonRows(const RecordBatch& batch, std::string* out) {
+void AppendJsonRows(const RecordBatch& batch, std::string* out, std::vector<size_t>* row_ends) {
   // Of each value of fixed width or null, its quotes included.
   constexpr size_t kValueBytesMax = kTimestampTextBytesMax + 2;
   constexpr size_t kPrefixBlock = 16;
@@ -525,6 +525,7 @@ void AppendJsonRows(const RecordBatch& batch, std::string* out) {
     *at++ = '}';
     *at++ = '\n';
     writer.Commit(at);
+    if (row_ends != nullptr) row_ends->push_back(writer.used());
   }
   writer.Close();
 }

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/record/record_batch.h"
 #include "common/record/text_decoder.h"
@@ -13,7 +14,9 @@ namespace weir {
 
 std::unique_ptr<TextDecoder> MakeJsonDecoder(SchemaPtr schema);
 
-// A line per row, columns in schema order, each ends with LF. Appends to `out`.
-void AppendJsonRows(const RecordBatch& batch, std::string* out);
+// A line per row, columns in schema order, each ends with LF. Appends to `out`, and to `row_ends`
+// where each row ends in it, behind its LF.
+void AppendJsonRows(const RecordBatch& batch, std::string* out,
+                    std::vector<size_t>* row_ends = nullptr);
 
 }  // namespace weir

@@ -22,6 +22,8 @@ class RowWriter {
   }
   // `end` is behind the last byte written after Reserve.
   void Commit(const char* end) { used_ = static_cast<size_t>(end - out_->data()); }
+  // Bytes of the string that are written.
+  size_t used() const { return used_; }
   void Close() { out_->resize(used_); }
 
  private:

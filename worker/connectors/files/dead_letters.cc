@@ -50,7 +50,10 @@ void DeadLetters::Add(const DeadLetter& letter) {
   } else {
     row.column(7).AppendNull();
   }
-  parts_->Write(1, [&](std::string* bytes) { AppendJsonRows(row.Finish(), bytes); });
+  parts_->Write([&](std::string* bytes) {
+    AppendJsonRows(row.Finish(), bytes);
+    return 1;
+  });
 }
 
 }  // namespace weir

@@ -33,12 +33,13 @@ void FilesSink::Open(SinkContext& context, std::function<void(Status)> done) {
 Status FilesSink::Write(const RecordBatch& batch) {
   if (!parts_->status().ok()) return parts_->status();
   if (batch.rows() == 0) return {};
-  parts_->Write(batch.rows(), [&](std::string* bytes) {
+  parts_->Write([&](std::string* bytes) {
     if (config_.format == FileFormat::kCsv) {
       AppendCsvRows(batch, bytes);
     } else {
       AppendJsonRows(batch, bytes);
     }
+    return batch.rows();
   });
   return {};
 }

@@ -6,6 +6,8 @@
 
 #include "common/graph/kafka_configs.h"
 #include "worker/connectors/files/files_committer.h"
+#include "worker/connectors/kafka/sink/kafka_committer.h"
+#include "worker/connectors/kafka/sink/kafka_sink.h"
 #include "worker/connectors/kafka/source/kafka_source.h"
 
 namespace weir {
@@ -18,10 +20,13 @@ StatusOr<std::string> DeadLetterDirectory(const Config& config) {
 
 }  // namespace
 
-void RegisterKafkaConnector(Registry& registry, KafkaConsumers& consumers) {
+void RegisterKafkaConnector(Registry& registry, KafkaConsumers& consumers, KafkaClients& clients) {
   registry.AddSource(
       "kafka.source", [&consumers] { return std::make_unique<KafkaSource>(consumers); },
       [] { return std::make_unique<FilesCommitter>("kafka.source", DeadLetterDirectory); });
+  registry.AddSink("kafka.sink",
+                   {.sink = [&clients] { return std::make_unique<KafkaSink>(clients); },
+                    .committer = [&clients] { return std::make_unique<KafkaCommitter>(clients); }});
 }
 
 }  // namespace weir

@@ -62,12 +62,12 @@ class SealedParts : public CommittableOwner {
   void Open(std::function<void(Status)> done);
   // OK, or what went wrong for good: nothing is to be written any more.
   const Status& status() const { return failed_; }
-  // Appends bytes of whole rows to the part: what `append` adds to its buffer.
+  // Appends bytes of whole rows to the part: what `append` adds to its buffer. It answers how many
+  // rows those are.
   template <typename Append>
-  void Write(int64_t rows, const Append& append) {
+  void Write(const Append& append) {
     if (current_ == nullptr) BeginPart();
-    append(&buffer_);
-    AfterWrite(rows);
+    AfterWrite(append(&buffer_));
   }
   bool Ready() const override;
   std::string blocking_reason() const override;

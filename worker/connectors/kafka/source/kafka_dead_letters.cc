@@ -62,7 +62,10 @@ void KafkaDeadLetters::Add(const TopicPartition& partition, const KafkaMessage& 
   append(7, is_text, message.value);
   append(8, message.has_value(), message.value);
   append(9, message.has_key(), message.key);
-  parts_->Write(1, [&](std::string* bytes) { AppendJsonRows(row.Finish(), bytes); });
+  parts_->Write([&](std::string* bytes) {
+    AppendJsonRows(row.Finish(), bytes);
+    return 1;
+  });
 }
 
 }  // namespace weir

@@ -1,0 +1,485 @@
+// kafka.sink and its committer against a cluster in memory.
+#include "worker/connectors/kafka/sink/kafka_sink.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <optional>
+
+#include "common/base/concat.h"
+#include "common/record/batch_builder.h"
+#include "tests/support/connector_contexts.h"
+#include "tests/support/fake_kafka.h"
+#include "tests/support/manual_executor.h"
+#include "tests/support/memory_file_system.h"
+#include "worker/connectors/kafka/sink/kafka_committer.h"
+
+namespace weir {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const std::string kJob = "0123456789abcdef0123456789abcdef";
+const std::string kIdentity = kJob + "-out-0";
+
+Schema IdSchema() { return Schema({{"value", Type::kString}}); }
+
+RecordBatch Rows(int64_t begin, int64_t end) {
+  BatchBuilder builder(std::make_shared<Schema>(IdSchema()));
+  for (int64_t id = begin; id < end; ++id) builder.column(0).AppendText(Concat(id));
+  return builder.Finish();
+}
+
+Config SinkConfig() { return Config{{"brokers", "b:1"}, {"topic", "out"}, {"format", "raw"}}; }
+
+std::vector<int64_t> Ids(const FakeKafka& kafka) {
+  std::vector<int64_t> ids;
+  for (const auto& partition : kafka.Visible()) {
+    for (const FakeKafka::Row& row : partition) ids.push_back(std::stoll(*row.value));
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+// One generation of one sink subtask in a process of its own.
+class Process {
+ public:
+  Process(FakeKafka& kafka, uint64_t generation,
+          std::shared_ptr<MemoryFileSystem::Disk> disk = nullptr, Config config = SinkConfig())
+      : clients(kafka),
+        files(executor, std::move(disk)),
+        context(executor, files, config, IdSchema(), Generation(generation)),
+        committer_context(executor, files, config),
+        sink(std::make_unique<KafkaSink>(clients)),
+        committer(std::make_unique<KafkaCommitter>(clients)) {
+    committer->Open(committer_context);
+  }
+
+  // Each returns no value when the process died meanwhile or there is no answer in 20 s.
+  std::optional<Status> Open() {
+    return Wait<Status>([&](auto done) { sink->Open(context, done); });
+  }
+  std::optional<StatusOr<std::vector<Committable>>> Prepare(uint64_t checkpoint) {
+    return Wait<StatusOr<std::vector<Committable>>>(
+        [&](auto done) { sink->Prepare(CheckpointId(checkpoint), done); });
+  }
+  std::optional<Status> Publish(uint64_t checkpoint) {
+    return Wait<Status>([&](auto done) { sink->Publish(CheckpointId(checkpoint), done); });
+  }
+  std::optional<Status> Commit(std::vector<Committable> committables) {
+    return Wait<Status>([&](auto done) { committer->Commit(committables, done); });
+  }
+  std::optional<Status> AbortOthers(uint64_t generation, std::vector<Committable> listed) {
+    return Wait<Status>(
+        [&](auto done) { committer->AbortOthers(Generation(generation), listed, done); });
+  }
+  template <typename T>
+  std::optional<T> Wait(std::function<void(std::function<void(T)>)> start) {
+    auto answer = std::make_shared<std::optional<T>>();
+    start([answer](T value) { answer->emplace(std::move(value)); });
+    executor.RunUntil(
+        [&] { return answer->has_value() || dead || files.killed() || !context.failed_.ok(); },
+        20'000'000);
+    if (dead || files.killed()) return std::nullopt;
+    return *answer;
+  }
+
+  ManualExecutor executor;
+  FakeKafkaClients clients;
+  MemoryFileSystem files;
+  FakeSinkContext context;
+  FakeCommitterContext committer_context;
+  std::unique_ptr<KafkaSink> sink;
+  std::unique_ptr<KafkaCommitter> committer;
+  bool dead = false;
+};
+
+#define ASSERT_SAYS_OK(answer)                         \
+  do {                                                 \
+    auto answer_ = (answer);                           \
+    ASSERT_TRUE(answer_.has_value());                  \
+    ASSERT_TRUE(answer_->ok()) << answer_->ToString(); \
+  } while (false)
+
+TEST(KafkaSink, RowsAreSeenWhenTheirCheckpointIsPublishedAndNotBefore) {
+  FakeKafka kafka;
+  Process process(kafka, 1);
+  ASSERT_SAYS_OK(process.Open());
+  ASSERT_TRUE(process.sink->Write(Rows(0, 3)).ok());
+  auto prepared = process.Prepare(1);
+  ASSERT_TRUE(prepared->ok());
+  ASSERT_EQ((*prepared)->size(), 1u);
+  EXPECT_EQ((**prepared)[0].payload, "kafka-stage 1\ng1-0-0-out.records\n63\n3\n1\n");
+  ASSERT_TRUE(process.sink->Write(Rows(3, 5)).ok());
+  process.executor.RunAll();
+  EXPECT_THAT(Ids(kafka), IsEmpty());
+  EXPECT_EQ(process.sink->progress()->staged_rows, 5);
+  ASSERT_SAYS_OK(process.Publish(1));
+  EXPECT_THAT(Ids(kafka), ElementsAre(0, 1, 2));
+  EXPECT_EQ(kafka.MarkerOf(kIdentity),
+            (KafkaMarker{JobId(kJob), Generation(1), CheckpointId(1), 0, 1}));
+  EXPECT_FALSE(kafka.AnyTransactionOpen());
+  EXPECT_THAT(process.files.Files("/job/staged"), testing::SizeIs(testing::Le(1)));
+  EXPECT_EQ(process.sink->progress()->staged_rows, 2);
+  EXPECT_EQ(process.sink->progress()->committed, CheckpointId(1));
+}
+
+TEST(KafkaSink, EachCheckpointCommitsTheMarkerWithRowsOrWithout) {
+  FakeKafka kafka;
+  Process process(kafka, 1);
+  ASSERT_SAYS_OK(process.Open());
+  process.executor.RunAll();
+  EXPECT_EQ(kafka.MarkerOf(kIdentity)->checkpoint, CheckpointId(0));
+  ASSERT_EQ((*process.Prepare(1))->size(), 1u);
+  process.sink->OnAborted(CheckpointId(1));
+  auto prepared = process.Prepare(2);
+  ASSERT_EQ((*prepared)->size(), 2u);
+  ASSERT_SAYS_OK(process.Publish(2));
+  EXPECT_EQ(kafka.MarkerOf(kIdentity)->checkpoint, CheckpointId(2));
+  EXPECT_THAT(process.files.Files("/job/staged"), IsEmpty());
+  EXPECT_THAT(Ids(kafka), IsEmpty());
+}
+
+TEST(KafkaSink, LargeStagesArePublishedInParts) {
+  FakeKafka kafka;
+  Config config = SinkConfig();
+  config.Set("transaction_size_max", "1MiB");
+  Process process(kafka, 1, nullptr, config);
+  ASSERT_SAYS_OK(process.Open());
+  BatchBuilder builder(std::make_shared<Schema>(IdSchema()));
+  for (int64_t id = 0; id < 6; ++id) {
+    std::string text = Concat(id);
+    builder.column(0).AppendText(std::string(400'000, '0') + text);
+    ASSERT_TRUE(process.sink->Write(builder.Finish()).ok());
+  }
+  auto prepared = process.Prepare(4);
+  ASSERT_EQ((*prepared)->size(), 2u);
+  ASSERT_SAYS_OK(process.Publish(4));
+  EXPECT_THAT(Ids(kafka), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_EQ(kafka.MarkerOf(kIdentity),
+            (KafkaMarker{JobId(kJob), Generation(1), CheckpointId(4), 1, 2}));
+}
+
+TEST(KafkaSink, WrongMarkersAreRefusedWithBothSides) {
+  FakeKafka kafka;
+  kafka.SetMarker(kIdentity, {JobId("ffff"), Generation(3), CheckpointId(9), 0, 1});
+  Process foreign(kafka, 1);
+  foreign.Open();
+  foreign.executor.RunAll();
+  EXPECT_THAT(foreign.context.failed_.message(),
+              AllOf(HasSubstr(kIdentity), HasSubstr("topic 'out'"), HasSubstr(kJob),
+                    HasSubstr("ffff"), HasSubstr("transactional_id_prefix")));
+  EXPECT_FALSE(foreign.context.failed_.retryable());
+
+  kafka.SetMarker(kIdentity, {JobId(kJob), Generation(3), CheckpointId(9), 0, 1});
+  Process ahead(kafka, 4);
+  ahead.context.resumed_from_ = CheckpointId(8);
+  ahead.Open();
+  ahead.executor.RunAll();
+  EXPECT_THAT(ahead.context.failed_.message(),
+              AllOf(HasSubstr("ahead of the state"), HasSubstr("up to checkpoint 9"),
+                    HasSubstr("from checkpoint 8")));
+  EXPECT_FALSE(ahead.context.failed_.retryable());
+
+  Process process(kafka, 5);
+  process.context.resumed_from_ = CheckpointId(9);
+  ASSERT_SAYS_OK(process.Open());
+  ASSERT_TRUE(process.sink->Write(Rows(0, 2)).ok());
+  std::vector<Committable> listed = **process.Prepare(10);
+  kafka.DeleteGroup(kIdentity);
+  Process next(kafka, 6, process.files.disk());
+  auto missing = next.Commit(listed);
+  ASSERT_TRUE(missing.has_value());
+  EXPECT_THAT(missing->message(), AllOf(HasSubstr("marker"), HasSubstr("missing"),
+                                        HasSubstr(kIdentity), HasSubstr("checkpoint 10")));
+  EXPECT_FALSE(missing->retryable());
+  EXPECT_THAT(Ids(kafka), IsEmpty());
+}
+
+TEST(KafkaSink, NothingIsTakenOverByAGenerationThatIsNotCurrent) {
+  FakeKafka kafka;
+  Process process(kafka, 1);
+  process.context.confirm_answer_ = StaleError("generation 1 is over");
+  process.Open();
+  process.executor.RunAll();
+  EXPECT_THAT(process.context.failed_.message(), HasSubstr("generation 1 is over"));
+  EXPECT_EQ(kafka.requests(), 1);  // describe
+}
+
+TEST(KafkaSink, AFencedInstanceEndsItsGenerationAndTakesNothingBack) {
+  FakeKafka kafka;
+  Process zombie(kafka, 1);
+  ASSERT_SAYS_OK(zombie.Open());
+  ASSERT_TRUE(zombie.sink->Write(Rows(0, 3)).ok());
+  std::vector<Committable> listed = **zombie.Prepare(1);
+  Process next(kafka, 2, zombie.files.disk());
+  ASSERT_SAYS_OK(next.Commit(listed));
+  EXPECT_THAT(Ids(kafka), ElementsAre(0, 1, 2));
+  const int confirms = zombie.context.confirms_;
+  zombie.Publish(1);
+  EXPECT_THAT(zombie.context.failed_.message(), HasSubstr("fenced"));
+  EXPECT_EQ(zombie.context.failed_.domain(), ErrorDomain::kExternal);
+  EXPECT_EQ(zombie.context.confirms_, confirms);
+  EXPECT_THAT(Ids(kafka), ElementsAre(0, 1, 2));
+}
+
+// Answers are lost at each request in turn, of one kind or the other.
+TEST(KafkaSink, LostRequestsAndAnswersNeitherLoseNorDouble) {
+  for (bool answer : {false, true}) {
+    for (KafkaVerdict verdict :
+         {KafkaVerdict::kUnknown, KafkaVerdict::kAbort, KafkaVerdict::kFatal}) {
+      for (int64_t at = 1; at <= 20; ++at) {
+        SCOPED_TRACE(Concat("request ", at, answer ? " answer" : " request", " lost, verdict ",
+                            static_cast<int>(verdict)));
+        FakeKafka kafka;
+        kafka.set_faults([&](std::string_view, const std::string&) {
+          FakeKafka::Fault fault;
+          if (kafka.requests() != at) return fault;
+          (answer ? fault.lose_answer : fault.lose_request) = true;
+          fault.verdict = verdict;
+          return fault;
+        });
+        Process process(kafka, 1);
+        ASSERT_SAYS_OK(process.Open());
+        for (uint64_t n : {1, 2, 3}) {
+          const int64_t row = static_cast<int64_t>(n) * 10;
+          ASSERT_TRUE(process.sink->Write(Rows(row, row + 2)).ok());
+          ASSERT_TRUE(process.Prepare(n)->ok());
+          ASSERT_SAYS_OK(process.Publish(n));
+        }
+        EXPECT_THAT(Ids(kafka), ElementsAre(10, 11, 20, 21, 30, 31));
+        EXPECT_FALSE(kafka.AnyTransactionOpen());
+        EXPECT_EQ(kafka.MarkerOf(kIdentity)->checkpoint, CheckpointId(3));
+      }
+    }
+  }
+}
+
+// A commit is held back while its repetition succeeds, and arrives when half of the next stage is
+// there.
+TEST(KafkaSink, ADelayedEndDoesNotTearTheNextTransaction) {
+  FakeKafka kafka;
+  Process process(kafka, 1);
+  ASSERT_SAYS_OK(process.Open());
+  process.executor.RunAll();
+  ASSERT_TRUE(process.sink->Write(Rows(0, 3)).ok());
+  ASSERT_TRUE(process.Prepare(1)->ok());
+  bool held = false;
+  kafka.set_faults([&](std::string_view call, const std::string&) {
+    FakeKafka::Fault fault;
+    if (call == "commit" && !std::exchange(held, true)) fault.hold = true;
+    if (call == "marker" && kafka.held() > 0) {
+      kafka.ReleaseHeld();
+      fault.lose_request = true;
+      fault.verdict = KafkaVerdict::kAbort;
+    }
+    return fault;
+  });
+  ASSERT_SAYS_OK(process.Publish(1));
+  EXPECT_EQ(kafka.held(), 1u);
+  ASSERT_TRUE(process.sink->Write(Rows(3, 6)).ok());
+  ASSERT_TRUE(process.Prepare(2)->ok());
+  ASSERT_SAYS_OK(process.Publish(2));
+  EXPECT_EQ(kafka.held(), 0u);
+  EXPECT_THAT(Ids(kafka), ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
+TEST(KafkaSink, DamagedAndLostStagesAreNeverPublishedInPart) {
+  for (bool lost : {false, true}) {
+    FakeKafka kafka;
+    Process process(kafka, 1);
+    ASSERT_SAYS_OK(process.Open());
+    ASSERT_TRUE(process.sink->Write(Rows(0, 3)).ok());
+    std::vector<Committable> listed = **process.Prepare(1);
+    const std::string path = "/job/staged/g1-0-0-out.records";
+    std::string bytes = process.files.Bytes(path);
+    if (lost) {
+      process.files.Delete(path);
+    } else {
+      bytes.back() ^= 1;
+      process.files.PutFile(path, bytes);
+    }
+    Process next(kafka, 2, process.files.disk());
+    auto status = next.Commit(listed);
+    ASSERT_TRUE(status.has_value());
+    EXPECT_THAT(status->message(), HasSubstr(path));
+    EXPECT_THAT(status->message(), HasSubstr(lost ? "is lost" : "at offset 16"));
+    EXPECT_FALSE(status->retryable());
+    EXPECT_THAT(Ids(kafka), IsEmpty());
+    EXPECT_FALSE(kafka.AnyTransactionOpen());
+  }
+}
+
+TEST(KafkaSink, RowsAboveTheLimitFailOrAreDropped) {
+  FakeKafka kafka;
+  kafka.set_message_bytes_max(100);
+  Process process(kafka, 1);
+  ASSERT_SAYS_OK(process.Open());
+  ASSERT_TRUE(process.sink->Write(Rows(0, 3)).ok());
+  Status status = process.sink->Write(Rows(99'998, 100'001));
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("row 4 of subtask 0"), HasSubstr("102 bytes"),
+                                      HasSubstr("100 that"), HasSubstr("{\"value\":\"99998\"}")));
+  EXPECT_EQ(status.domain(), ErrorDomain::kUser);
+
+  Config config = SinkConfig();
+  config.Set("bad_data", "drop");
+  FakeKafka other;
+  other.set_message_bytes_max(100);
+  Process dropping(other, 1, nullptr, config);
+  ASSERT_SAYS_OK(dropping.Open());
+  ASSERT_TRUE(dropping.sink->Write(Rows(998, 1'002)).ok());
+  ASSERT_TRUE(dropping.Prepare(1)->ok());
+  ASSERT_SAYS_OK(dropping.Publish(1));
+  EXPECT_THAT(Ids(other), ElementsAre(998, 999));
+}
+
+TEST(KafkaSink, AtLeastOnceFlushesAtTheBarrier) {
+  Config config = SinkConfig();
+  config.Set("delivery", "at_least_once");
+  FakeKafka kafka;
+  int64_t commits_lost = 0;
+  kafka.set_faults([&](std::string_view call, const std::string&) {
+    FakeKafka::Fault fault;
+    if (call == "commit" && ++commits_lost <= 2) fault.lose_request = true;
+    return fault;
+  });
+  Process process(kafka, 1, nullptr, config);
+  ASSERT_SAYS_OK(process.Open());
+  ASSERT_TRUE(process.sink->Write(Rows(0, 3)).ok());
+  auto prepared = process.Prepare(1);
+  ASSERT_TRUE(prepared.has_value() && prepared->ok());
+  EXPECT_THAT(**prepared, IsEmpty());
+  EXPECT_EQ(commits_lost, 3);
+  EXPECT_THAT(Ids(kafka), ElementsAre(0, 1, 2));
+  ASSERT_SAYS_OK(process.Publish(1));
+  kafka.set_faults([&](std::string_view call, const std::string&) {
+    FakeKafka::Fault fault;
+    fault.lose_request = call == "produce";
+    fault.verdict = KafkaVerdict::kFatal;
+    return fault;
+  });
+  ASSERT_TRUE(process.sink->Write(Rows(3, 6)).ok());
+  process.executor.RunAll();
+  EXPECT_THAT(process.context.failed_.message(), HasSubstr("cannot send rows"));
+  EXPECT_FALSE(process.Prepare(2)->ok());
+}
+
+// A job in miniature, see the contract of sinks: what completed is kept outside. The process ends
+// before or after request number `at` to the cluster, or operation number `at` on the disk; the
+// next generation settles and goes on.
+class Job {
+ public:
+  bool RunGeneration(std::function<void(Process&)> arrange) {
+    Process process(kafka, ++generation_, disk_);
+    disk_ = process.files.disk();
+    if (arrange) arrange(process);
+    const bool done = Drive(process);
+    kafka.set_faults(nullptr);
+    return done;
+  }
+  void ExpectExactlyOnce() {
+    std::vector<int64_t> all(12);
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(Ids(kafka), all);
+    EXPECT_FALSE(kafka.AnyTransactionOpen());
+    Process process(kafka, ++generation_, disk_);
+    EXPECT_THAT(process.files.Files("/job/staged"), IsEmpty());
+  }
+  FakeKafka kafka;
+
+ private:
+  bool Drive(Process& process) {
+    auto ok = [&](auto answer) {
+      if (!answer.has_value()) return false;
+      if constexpr (requires { answer->status(); }) {
+        EXPECT_TRUE(answer->ok()) << answer->status();
+      } else {
+        EXPECT_TRUE(answer->ok()) << *answer;
+      }
+      return answer->ok();
+    };
+    if (!ok(process.Commit(listed_))) return false;
+    if (!ok(process.AbortOthers(generation_, listed_))) return false;
+    process.context.resumed_from_ = completed_;
+    if (!ok(process.Open())) return false;
+    while (completed_rows_ < 12) {
+      const int64_t rows = completed_rows_ + 3;
+      if (!process.sink->Write(Rows(completed_rows_, rows)).ok()) return false;
+      const uint64_t checkpoint = ++last_checkpoint_;
+      auto prepared = process.Prepare(checkpoint);
+      if (!ok(prepared)) return false;
+      // The commit point.
+      listed_ = **prepared;
+      completed_rows_ = rows;
+      completed_ = CheckpointId(checkpoint);
+      if (!ok(process.Publish(checkpoint))) return false;
+    }
+    return true;
+  }
+
+  std::shared_ptr<MemoryFileSystem::Disk> disk_;
+  uint64_t generation_ = 0;
+  CheckpointId completed_;
+  uint64_t last_checkpoint_ = 0;
+  int64_t completed_rows_ = 0;
+  std::vector<Committable> listed_;
+};
+
+TEST(KafkaSink, NothingIsLostOrDoubledWhereverAProcessEnds) {
+  for (bool disk : {false, true}) {
+    for (bool effect : {false, true}) {
+      int64_t reached = 1;
+      for (int64_t at = 1; reached > 0; ++at) {
+        SCOPED_TRACE(
+            Concat("ended ", effect ? "after " : "before ", disk ? "operation " : "request ", at));
+        Job job;
+        reached = 0;
+        const auto end_at = [&](int64_t number) {
+          return [&, number](Process& process) {
+            Process* victim = &process;
+            if (disk) {
+              auto hook = [&reached, victim, number](std::string_view, const std::string&) {
+                if (victim->files.operations() == number) {
+                  ++reached;
+                  victim->files.Crash();
+                  victim->files.Kill();
+                }
+                return Status();
+              };
+              effect ? victim->files.set_after(hook) : victim->files.set_before(hook);
+              return;
+            }
+            const int64_t first = job.kafka.requests();
+            job.kafka.set_faults([&, victim, first, number](std::string_view, const std::string&) {
+              FakeKafka::Fault fault;
+              if (victim->dead || job.kafka.requests() - first == number) {
+                reached += victim->dead ? 0 : 1;
+                // A request on its way may still arrive; none is made after it.
+                (effect && !victim->dead ? fault.lose_answer : fault.lose_request) = true;
+                victim->dead = true;
+                victim->files.Kill();
+              }
+              return fault;
+            });
+          };
+        };
+        // Twice in a row.
+        bool done = job.RunGeneration(end_at(at));
+        if (!done) done = job.RunGeneration(end_at(at));
+        if (!done) {
+          ASSERT_TRUE(job.RunGeneration({}));
+        }
+        job.ExpectExactlyOnce();
+        if (testing::Test::HasFailure()) return;
+        ASSERT_LT(at, 200);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,173 @@
+#include "worker/connectors/kafka/sink/kafka_committer.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "common/base/concat.h"
+#include "common/base/log.h"
+#include "common/storage/file_flows.h"
+#include "worker/connectors/kafka/sink/kafka_stage.h"
+#include "worker/connectors/rate_limit/rate_limiter.h"
+
+namespace weir {
+namespace {
+
+constexpr int64_t kRetryFirstMicros = 100'000;
+constexpr int64_t kRetryMaxMicros = 1'600'000;  // the last wait; 3.1 s in all
+
+}  // namespace
+
+void KafkaCommitter::Open(CommitterContext& context) {
+  context_ = &context;
+  name_ = Concat("kafka.sink '", context.uid(), "'");
+  StatusOr<KafkaSinkConfig> config = ParseKafkaSinkConfig(context.config());
+  config_status_ = config.status();
+  if (config.ok()) config_ = *std::move(config);
+  transactions_ = clients_.TransactionsFor(context.executor());
+}
+
+void KafkaCommitter::Answer(std::function<void(Status)> done, Status status) {
+  context_->timers().After(
+      0, [alive = std::weak_ptr<int>(alive_), done = std::move(done), status = std::move(status)] {
+        if (!alive.expired()) done(status);
+      });
+}
+
+StatusOr<KafkaCommitter::StagesBySubtask> KafkaCommitter::Decode(
+    const std::vector<Committable>& committables) const {
+  WEIR_RETURN_IF_ERROR(config_status_);
+  StagesBySubtask stages;
+  for (const Committable& committable : committables) {
+    WEIR_ASSIGN_OR_RETURN(SealedPart stage, DecodeStage(committable));
+    stages[committable.subtask].push_back(std::move(stage));
+  }
+  for (auto& [subtask, parts] : stages) {
+    std::sort(parts.begin(), parts.end(), [](const SealedPart& a, const SealedPart& b) {
+      return std::tuple(a.checkpoint, a.index) < std::tuple(b.checkpoint, b.index);
+    });
+  }
+  return stages;
+}
+
+void KafkaCommitter::Commit(std::vector<Committable> committables,
+                            std::function<void(Status)> done) {
+  StatusOr<StagesBySubtask> stages = Decode(committables);
+  if (!stages.ok() || stages->empty()) {
+    Answer(std::move(done), stages.status());
+    return;
+  }
+  scope_.Spawn(CommitAll(*std::move(stages), std::move(done)));
+}
+
+Co<void> KafkaCommitter::CommitAll(StagesBySubtask stages, std::function<void(Status)> done) {
+  int64_t retry_us = kRetryFirstMicros;
+  while (true) {
+    Status status = co_await CommitOnce(stages);
+    if (!status.retryable() || retry_us > kRetryMaxMicros) {
+      Answer(std::move(done), status);
+      co_return;
+    }
+    log::Warning(name_, " cannot commit yet: ", status.message(), " retry_ms=", retry_us / 1000);
+    co_await Sleep(context_->timers(), retry_us);
+    retry_us *= 2;
+  }
+}
+
+Co<Status> KafkaCommitter::Describe() {
+  StatusOr<KafkaTopic> topic =
+      co_await Async<StatusOr<KafkaTopic>>([this](Async<StatusOr<KafkaTopic>>::Done done) {
+        transactions_->DescribeTopic({config_.brokers, config_.properties}, config_.topic,
+                                     std::move(done));
+      });
+  if (!topic.ok()) co_return topic.status().WithContext(name_);
+  topic_ = *topic;
+  co_return Status();
+}
+
+Co<Status> KafkaCommitter::CommitOnce(StagesBySubtask stages) {
+  Status status = co_await Describe();
+  if (!status.ok()) co_return status;
+  auto round = std::make_shared<Round>();
+  round->waiting = stages.size();
+  for (const auto& [subtask, parts] : stages) {
+    identities_.Spawn(CommitIdentity(subtask, parts, round));
+  }
+  while (round->waiting > 0) co_await round->changed.Wait();
+  co_return round->status;
+}
+
+Co<void> KafkaCommitter::CommitIdentity(int subtask, std::vector<SealedPart> stages,
+                                        std::shared_ptr<Round> round) {
+  Status status = co_await Settle(subtask, std::move(stages));
+  // What does not heal is worth more to know.
+  const bool worse = round->status.ok() || (round->status.retryable() && !status.retryable());
+  if (!status.ok() && worse) round->status = status;
+  if (--round->waiting == 0) round->changed.Notify();
+}
+
+Co<Status> KafkaCommitter::Settle(int subtask, std::vector<SealedPart> stages) {
+  StagedPublisherOptions options;
+  options.owner = name_;
+  options.producer = {
+      .cluster = {config_.brokers, config_.properties},
+      .topic = config_.topic,
+      .transactional_id = KafkaIdentity(config_, context_->job(), context_->uid(), subtask),
+      .transaction_timeout_us = config_.transaction_timeout_us,
+      .message_bytes_max = topic_.message_bytes_max};
+  options.job = context_->job();
+  options.directory = context_->staging_directory();
+  options.files = &context_->files();
+  options.timers = &context_->timers();
+  options.transactions = transactions_.get();
+  options.confirm_current = [this](std::function<void(Status)> done) {
+    context_->ConfirmCurrent(std::move(done));
+  };
+  StagedPublisher publisher(std::move(options));
+  co_return co_await publisher.Publish(std::move(stages));
+}
+
+void KafkaCommitter::AbortOthers(Generation generation, std::vector<Committable> listed,
+                                 std::function<void(Status)> done) {
+  StatusOr<StagesBySubtask> stages = Decode(listed);
+  if (!stages.ok()) {
+    Answer(std::move(done), stages.status());
+    return;
+  }
+  scope_.Spawn(AbortStaged(generation, *std::move(stages), std::move(done)));
+}
+
+Co<void> KafkaCommitter::AbortStaged(Generation generation, StagesBySubtask listed,
+                                     std::function<void(Status)> done) {
+  Status status = co_await RemoveStaged(generation, std::move(listed));
+  Answer(std::move(done), status);
+}
+
+Co<Status> KafkaCommitter::RemoveStaged(Generation generation, StagesBySubtask listed) {
+  FileSystem& files = context_->files();
+  const std::string& directory = context_->staging_directory();
+  std::set<std::string> kept;
+  for (const auto& [subtask, stages] : listed) {
+    for (const SealedPart& stage : stages) kept.insert(stage.name);
+  }
+  StatusOr<std::vector<FileInfo>> names = co_await ListDirectory(files, directory);
+  if (names.status().code() == StatusCode::kNotFound) co_return Status();  // nothing ever staged
+  if (!names.ok()) co_return names.status();
+  int64_t removed = 0;
+  for (const FileInfo& info : *names) {
+    std::optional<StagedName> staged = ParseStagedName(info.name);
+    if (info.is_directory || !staged.has_value() || staged->uid != context_->uid() ||
+        staged->generation >= generation || kept.contains(info.name)) {
+      continue;
+    }
+    Status status = co_await RemoveFile(files, JoinPath(directory, info.name));
+    if (!status.ok() && status.code() != StatusCode::kNotFound) co_return status;
+    ++removed;
+  }
+  if (removed == 0) co_return Status();
+  log::Info(name_, " removed what no checkpoint lists: files=", removed, " directory=", directory);
+  co_return co_await SyncDirectory(files, directory);
+}
+
+}  // namespace weir

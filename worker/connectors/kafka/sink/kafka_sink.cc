@@ -1,0 +1,220 @@
+#include "worker/connectors/kafka/sink/kafka_sink.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/concat.h"
+#include "common/base/log.h"
+#include "common/record/json_format.h"
+#include "worker/connectors/kafka/kafka_records.h"
+#include "worker/connectors/kafka/sink/kafka_stage.h"
+#include "worker/connectors/kafka/sink/kafka_store.h"
+#include "worker/connectors/rate_limit/rate_limiter.h"
+
+namespace weir {
+namespace {
+
+constexpr int64_t kRetryFirstMicros = 100'000;
+constexpr int64_t kRetryMaxMicros = 5'000'000;
+constexpr int64_t kPublishingBytesMin = 256 << 20;
+// Longer values of a bad row are left out of what is said of it.
+constexpr size_t kToldTextBytesMax = 200;
+
+// The row as JSON, without long texts: among its columns may be those that tell where it is from.
+std::string Describe(const RecordBatch& batch, int64_t row) {
+  std::vector<Field> fields;
+  std::vector<Column> columns;
+  for (int i = 0; i < batch.columns(); ++i) {
+    const Column& column = batch.column(i);
+    if (IsVariableWidth(column.type()) && column.Text(row).size() > kToldTextBytesMax) continue;
+    fields.push_back(batch.schema()->field(i));
+    columns.push_back(column);
+  }
+  const int32_t selected[] = {static_cast<int32_t>(row)};
+  const RecordBatch part(std::make_shared<const Schema>(Schema(std::move(fields))), batch.rows(),
+                         std::move(columns));
+  std::string text;
+  AppendJsonRows(part.Select(selected), &text);
+  text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+void KafkaSink::Open(SinkContext& context, std::function<void(Status)> done) {
+  context_ = &context;
+  name_ = Concat("kafka.sink '", context.uid(), "'");
+  StatusOr<KafkaSinkConfig> config = ParseKafkaSinkConfig(context.config());
+  Status status = config.status();
+  if (status.ok()) status = CheckKafkaSinkInput(*config, *context.input_schema());
+  if (!status.ok()) {
+    done(status);
+    return;
+  }
+  config_ = *std::move(config);
+  bad_data_ = BadDataOf(config_, context.options());
+  transactions_ = clients_.TransactionsFor(context.executor());
+  scope_.Spawn(OpenTopic(std::move(done)));
+}
+
+Co<void> KafkaSink::OpenTopic(std::function<void(Status)> done) {
+  int64_t retry_us = kRetryFirstMicros;
+  while (true) {
+    Status status = co_await Begin();
+    if (!status.retryable()) {
+      context_->timers().After(0, [alive = std::weak_ptr<int>(alive_), done = std::move(done),
+                                   status = std::move(status)] {
+        if (!alive.expired()) done(status);
+      });
+      co_return;
+    }
+    log::Warning(name_, " cannot begin yet: ", status.message(), " subtask=", context_->subtask(),
+                 " retry_ms=", retry_us / 1000);
+    co_await Sleep(context_->timers(), retry_us);
+    retry_us = std::min(2 * retry_us, kRetryMaxMicros);
+  }
+}
+
+Co<Status> KafkaSink::Describe() {
+  StatusOr<KafkaTopic> topic =
+      co_await Async<StatusOr<KafkaTopic>>([this](Async<StatusOr<KafkaTopic>>::Done done) {
+        transactions_->DescribeTopic({config_.brokers, config_.properties}, config_.topic,
+                                     std::move(done));
+      });
+  if (!topic.ok()) co_return topic.status().WithContext(name_);
+  topic_ = *topic;
+  if (topic_.partitions > 0) co_return Status();
+  co_return UnavailableError(Concat(name_, ": topic '", config_.topic, "' has no partitions"));
+}
+
+Co<Status> KafkaSink::Begin() {
+  Status status = co_await Describe();
+  if (!status.ok()) co_return status;
+  rows_ = std::make_unique<KafkaRows>(config_, context_->input_schema(), topic_.partitions,
+                                      topic_.message_bytes_max, context_->subtask());
+  if (config_.delivery == KafkaDelivery::kAtLeastOnce) co_return co_await BeginSending();
+  BeginStaging();
+  co_return Status();
+}
+
+KafkaProducerOptions KafkaSink::ProducerOptions(std::string transactional_id) const {
+  return {.cluster = {config_.brokers, config_.properties},
+          .topic = config_.topic,
+          .transactional_id = std::move(transactional_id),
+          .transaction_timeout_us = config_.transaction_timeout_us,
+          .message_bytes_max = topic_.message_bytes_max};
+}
+
+void KafkaSink::BeginStaging() {
+  SinkContext& context = *context_;
+  StagedPublisherOptions publisher;
+  publisher.owner = name_;
+  publisher.producer =
+      ProducerOptions(KafkaIdentity(config_, context.job(), context.uid(), context.subtask()));
+  publisher.job = context.job();
+  publisher.generation = context.generation();
+  publisher.directory = context.staging_directory();
+  publisher.files = &context.files();
+  publisher.timers = &context.timers();
+  publisher.transactions = transactions_.get();
+  publisher.confirm_current = [&context](std::function<void(Status)> done) {
+    context.ConfirmCurrent(std::move(done));
+  };
+  SealedPartsOptions options;
+  options.uid = context.uid();
+  options.generation = context.generation();
+  options.subtask = context.subtask();
+  options.part_bytes_max = config_.transaction_bytes_max;
+  AppendKafkaFileHeader(&options.head);
+  options.seals_empty_parts = true;
+  options.publishing_bytes_max = std::max(4 * config_.transaction_bytes_max, kPublishingBytesMin);
+  options.files = &context.files();
+  options.timers = &context.timers();
+  options.wake = [&context] { context.Wake(); };
+  options.fail = [&context](Status status) { context.Fail(std::move(status)); };
+  parts_ = std::make_unique<SealedParts>(
+      std::make_unique<KafkaStore>(std::move(publisher), context.uid(), context.subtask(),
+                                   context.resumed_from()),
+      std::move(options));
+  owner_ = parts_.get();
+  parts_->Open([&context](const Status& status) {
+    if (!status.ok()) context.Fail(status);
+  });
+}
+
+Co<Status> KafkaSink::BeginSending() {
+  StatusOr<std::unique_ptr<TransactionalProducer>> producer =
+      transactions_->MakeProducer(ProducerOptions(""));
+  if (!producer.ok()) co_return producer.status().WithContext(name_);
+  TransactionalProducer& made = **producer;
+  KafkaResult result = co_await Async<KafkaResult>(
+      [&made](Async<KafkaResult>::Done done) { made.Initialise(std::move(done)); });
+  if (!result.done()) co_return result.status.WithContext(name_);
+  SinkContext& context = *context_;
+  writer_ = std::make_unique<PlainWriter>(
+      *std::move(producer), name_, &context.timers(), [&context] { context.Wake(); },
+      [&context](Status status) { context.Fail(std::move(status)); });
+  owner_ = writer_.get();
+  writer_->Start();
+  co_return Status();
+}
+
+Status KafkaSink::Write(const RecordBatch& batch) {
+  WEIR_RETURN_IF_ERROR(parts_ != nullptr ? parts_->status() : writer_->status());
+  if (batch.rows() == 0) return {};
+  std::vector<KafkaBadRow> bad;
+  const int64_t now_ms = context_->clock().WallMicros() / 1000;
+  const auto encode = [&](std::string* out) {
+    rows_->Encode(batch, now_ms, out, &bad);
+    return batch.rows() - static_cast<int64_t>(bad.size());
+  };
+  if (parts_ != nullptr) {
+    parts_->Write(encode);
+  } else {
+    std::string blocks;
+    if (encode(&blocks) > 0) writer_->Write(std::move(blocks));
+  }
+  rows_taken_ += batch.rows();
+  return bad.empty() ? Status() : OnBadRows(batch, bad);
+}
+
+Status KafkaSink::OnBadRows(const RecordBatch& batch, const std::vector<KafkaBadRow>& bad) {
+  const KafkaBadRow& first = bad.front();
+  const std::string what =
+      Concat(name_, ": topic '", config_.topic, "' cannot take row ",
+             rows_taken_ - batch.rows() + first.row + 1, " of subtask ", context_->subtask(), ": ",
+             first.reason, "; the row: ", weir::Describe(batch, first.row));
+  if (bad_data_ == BadData::kFail) return InvalidArgumentError(what);
+  rows_dropped_ += static_cast<int64_t>(bad.size());
+  log::Warning("dropped: ", what, " rows=", bad.size(), " dropped_so_far=", rows_dropped_);
+  return {};
+}
+
+void KafkaSink::Publish(CheckpointId checkpoint, std::function<void(Status)> done) {
+  owner_->Publish(checkpoint, [this, checkpoint, done = std::move(done)](const Status& status) {
+    if (status.ok() && checkpoint > committed_) {
+      committed_ = checkpoint;
+      committed_wall_us_ = context_->clock().WallMicros();
+    }
+    done(status);
+  });
+}
+
+std::optional<SinkProgress> KafkaSink::progress() const {
+  if (parts_ == nullptr) return std::nullopt;
+  const SealedPartsProgress parts = parts_->progress();
+  return SinkProgress{.staged_rows = parts.staged_rows,
+                      .staged_bytes = parts.staged_bytes,
+                      .publishing_rows = parts.publishing_rows,
+                      .publishing_bytes = parts.publishing_bytes,
+                      .committed = committed_,
+                      .committed_wall_us = committed_wall_us_};
+}
+
+void KafkaSink::Close() {
+  alive_ = nullptr;
+  if (parts_ != nullptr) parts_->Close();
+  if (writer_ != nullptr) writer_->Close();
+}
+
+}  // namespace weir

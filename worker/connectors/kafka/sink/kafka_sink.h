@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/graph/kafka_configs.h"
+#include "common/operator/sink.h"
+#include "worker/connectors/kafka/kafka_client.h"
+#include "worker/connectors/kafka/sink/kafka_rows.h"
+#include "worker/connectors/kafka/sink/plain_writer.h"
+#include "worker/connectors/sealed_parts/sealed_parts.h"
+
+namespace weir {
+
+// Makes records of rows, and stages them (exactly once) or sends them (at least once). Rows are
+// taken as soon as the topic is known; with exactly once the identity is taken over meanwhile, and
+// no Prepare is answered before it is. Thread: the task's.
+class KafkaSink : public Sink {
+ public:
+  explicit KafkaSink(KafkaClients& clients) : clients_(clients) {}
+
+  void Open(SinkContext& context, std::function<void(Status)> done) override;
+  Status Write(const RecordBatch& batch) override;
+  bool Ready() const override { return owner_->Ready(); }
+  std::string blocking_reason() const override { return owner_->blocking_reason(); }
+  void Prepare(CheckpointId checkpoint,
+               std::function<void(StatusOr<std::vector<Committable>>)> done) override {
+    owner_->Prepare(checkpoint, std::move(done));
+  }
+  void Publish(CheckpointId checkpoint, std::function<void(Status)> done) override;
+  void OnAborted(CheckpointId checkpoint) override { owner_->OnAborted(checkpoint); }
+  std::optional<SinkProgress> progress() const override;
+  void Close() override;
+
+ private:
+  Co<void> OpenTopic(std::function<void(Status)> done);
+  Co<Status> Describe();
+  Co<Status> Begin();
+  void BeginStaging();
+  Co<Status> BeginSending();
+  KafkaProducerOptions ProducerOptions(std::string transactional_id) const;
+  // Fails, or drops the rows, as the job wants it.
+  Status OnBadRows(const RecordBatch& batch, const std::vector<KafkaBadRow>& bad);
+
+  KafkaClients& clients_;
+  SinkContext* context_ = nullptr;
+  std::string name_;  // "kafka.sink 'out'"
+  KafkaSinkConfig config_;
+  BadData bad_data_ = BadData::kFail;
+  std::unique_ptr<KafkaTransactions> transactions_;
+  KafkaTopic topic_;
+  std::unique_ptr<KafkaRows> rows_;
+  std::unique_ptr<SealedParts> parts_;   // exactly once
+  std::unique_ptr<PlainWriter> writer_;  // at least once
+  CommittableOwner* owner_ = nullptr;    // that of both that is there
+  int64_t rows_taken_ = 0;
+  int64_t rows_dropped_ = 0;
+  CheckpointId committed_;
+  int64_t committed_wall_us_ = 0;
+  std::shared_ptr<int> alive_ = std::make_shared<int>();  // until Close
+  CoScope scope_;
+};
+
+}  // namespace weir

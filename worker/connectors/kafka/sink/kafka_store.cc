@@ -1,0 +1,67 @@
+#include "worker/connectors/kafka/sink/kafka_store.h"
+
+#include <algorithm>
+
+#include "common/base/concat.h"
+#include "common/base/kill_point.h"
+#include "common/base/log.h"
+#include "common/storage/file_flows.h"
+#include "worker/connectors/kafka/sink/kafka_stage.h"
+#include "worker/connectors/rate_limit/rate_limiter.h"
+
+namespace weir {
+namespace {
+
+constexpr int64_t kRetryFirstMicros = 100'000;
+constexpr int64_t kRetryMaxMicros = 5'000'000;
+
+}  // namespace
+
+Co<Status> KafkaStore::Open() {
+  Status status = co_await MakeDirectories(*options_.files, options_.directory);
+  if (!status.ok()) co_return status;
+  int64_t retry_us = kRetryFirstMicros;
+  while (true) {
+    status = co_await TakeOver();
+    if (!status.retryable()) co_return status;
+    log::Warning("cannot take the transactional id over yet: ", status.message(),
+                 " subtask=", subtask_, " retry_ms=", retry_us / 1000);
+    co_await Sleep(*options_.timers, retry_us);
+    retry_us = std::min(2 * retry_us, kRetryMaxMicros);
+  }
+}
+
+Co<Status> KafkaStore::TakeOver() {
+  Status status = co_await publisher_.Fence();
+  if (!status.ok()) co_return status;
+  // Only a new identity has none: of those that a checkpoint lists the Committer saw theirs before.
+  if (!publisher_.marker().has_value()) co_return co_await publisher_.WriteMarker(resumed_from_);
+  co_return publisher_.CheckMarker(resumed_from_);
+}
+
+std::string KafkaStore::NameOf(int64_t number) const {
+  return ToFileName({options_.generation, subtask_, number, uid_});
+}
+
+Co<Status> KafkaStore::CheckSealed(std::vector<SealedPart> parts) {
+  for (const SealedPart& part : parts) {
+    if (part.name.empty()) continue;
+    const std::string path = JoinPath(options_.directory, part.name);
+    StatusOr<FileInfo> info = co_await StatFile(*options_.files, path);
+    if (!info.ok()) co_return info.status();
+    if (info->size == part.bytes) continue;
+    co_return DataLossError(Concat(path, " has ", info->size, " bytes; written were ", part.bytes));
+  }
+  co_return Status();
+}
+
+std::string KafkaStore::PayloadOf(const SealedPart& part) const { return EncodeStage(part); }
+
+Co<Status> KafkaStore::Publish(std::vector<SealedPart> parts, bool tried) {
+  (void)tried;  // the marker tells
+  Status status = co_await publisher_.Publish(std::move(parts));
+  if (status.ok()) KillPoint("kafka.before_notice");
+  co_return status;
+}
+
+}  // namespace weir

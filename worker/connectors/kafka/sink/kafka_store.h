@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/connectors/kafka/sink/staged_publisher.h"
+#include "worker/connectors/sealed_parts/part_store.h"
+
+namespace weir {
+
+// Where a subtask of kafka.sink stages its parts, and its identity that publishes them.
+// Thread: the task's. Kill points: those of StagedPublisher and kafka.before_notice.
+class KafkaStore : public PartStore {
+ public:
+  // From checkpoint `resumed_from` of the job (0: none): nothing later may have been published.
+  KafkaStore(StagedPublisherOptions options, std::string uid, int subtask,
+             CheckpointId resumed_from)
+      : options_(options),
+        uid_(std::move(uid)),
+        subtask_(subtask),
+        resumed_from_(resumed_from),
+        publisher_(std::move(options)) {}
+
+  const std::string& owner() const override { return options_.owner; }
+  const std::string& directory() const override { return options_.directory; }
+  // Fences the identity in, and sees to it that it has a marker from now on. Tries for as long as
+  // it may heal.
+  Co<Status> Open() override;
+  std::string NameOf(int64_t number) const override;
+  Co<Status> CheckSealed(std::vector<SealedPart> parts) override;
+  std::string PayloadOf(const SealedPart& part) const override;
+  Co<Status> Publish(std::vector<SealedPart> parts, bool tried) override;
+
+ private:
+  Co<Status> TakeOver();
+
+  const StagedPublisherOptions options_;
+  const std::string uid_;
+  const int subtask_;
+  const CheckpointId resumed_from_;
+  StagedPublisher publisher_;
+};
+
+}  // namespace weir

@@ -1,0 +1,302 @@
+#include "worker/connectors/kafka/sink/staged_publisher.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "common/base/concat.h"
+#include "common/base/kill_point.h"
+#include "common/base/log.h"
+#include "common/storage/file_flows.h"
+#include "worker/connectors/kafka/kafka_records.h"
+#include "worker/connectors/rate_limit/rate_limiter.h"
+
+namespace weir {
+namespace {
+
+// Read, and handed to the producer, at a time.
+constexpr int64_t kPieceBytes = 1 << 20;
+constexpr int64_t kAskAgainFirstMicros = 20'000;
+constexpr int64_t kAskAgainMaxMicros = 1'000'000;
+
+using ProducerCall = void (TransactionalProducer::*)(KafkaDone);
+
+Async<KafkaResult> Call(TransactionalProducer& producer, ProducerCall call) {
+  return Async<KafkaResult>(
+      [&producer, call](Async<KafkaResult>::Done done) { (producer.*call)(std::move(done)); });
+}
+
+Async<KafkaResult> Produce(TransactionalProducer& producer, std::string records) {
+  return Async<KafkaResult>(
+      [&producer, records = std::move(records)](Async<KafkaResult>::Done done) mutable {
+        producer.Produce(std::move(records), std::move(done));
+      });
+}
+
+Async<KafkaResult> SendMarker(TransactionalProducer& producer, KafkaMarkerPlace place,
+                              KafkaMarker marker) {
+  return Async<KafkaResult>([&producer, place = std::move(place),
+                             marker = std::move(marker)](Async<KafkaResult>::Done done) {
+    producer.SendMarker(place, marker, std::move(done));
+  });
+}
+
+using MarkerRead = StatusOr<std::optional<KafkaMarker>>;
+Async<MarkerRead> ReadMarker(KafkaTransactions& transactions, KafkaCluster cluster,
+                             KafkaMarkerPlace place) {
+  return Async<MarkerRead>([&transactions, cluster = std::move(cluster),
+                            place = std::move(place)](Async<MarkerRead>::Done done) {
+    transactions.ReadMarker(cluster, place, std::move(done));
+  });
+}
+
+Async<Status> Confirm(const std::function<void(std::function<void(Status)>)>& confirm) {
+  return Async<Status>([&confirm](Async<Status>::Done done) { confirm(std::move(done)); });
+}
+
+// A call that has no answer is made again until it has one.
+Co<KafkaResult> Insist(TransactionalProducer& producer, Timers& timers, ProducerCall call,
+                       std::string what) {
+  int64_t wait_us = kAskAgainFirstMicros;
+  while (true) {
+    KafkaResult result = co_await Call(producer, call);
+    if (result.verdict != KafkaVerdict::kUnknown) co_return result;
+    if (wait_us >= kAskAgainMaxMicros) {
+      log::Warning(what, " has no answer yet: ", result.status.message());
+    }
+    co_await Sleep(timers, wait_us);
+    wait_us = std::min(2 * wait_us, kAskAgainMaxMicros);
+  }
+}
+
+KafkaResult LocalFailure(Status status) {
+  return {.verdict = KafkaVerdict::kAbort, .status = std::move(status)};
+}
+
+}  // namespace
+
+StagedPublisher::StagedPublisher(StagedPublisherOptions options)
+    : options_(std::move(options)),
+      place_({.group = options_.producer.transactional_id,
+              .topic = options_.producer.topic,
+              .partition = 0}) {}
+
+std::string StagedPublisher::Place() const {
+  return Concat("group '", place_.group, "', topic '", place_.topic, "' partition ",
+                place_.partition);
+}
+
+Status StagedPublisher::Failed(const KafkaResult& result, std::string_view what) {
+  // Whatever it was, this instance is not used any more.
+  producer_ = nullptr;
+  const Status status = result.status.WithContext(
+      Concat(options_.owner, ": cannot ", what, " as '", options_.producer.transactional_id, "'"));
+  if (result.verdict != KafkaVerdict::kFenced) return status;
+  return UnknownOutcomeError(
+             Concat(status.message(),
+                    ": a younger instance has the id, or the transaction took longer than its "
+                    "timeout"))
+      .WithRetry(false);
+}
+
+Co<Status> StagedPublisher::Fence() {
+  producer_ = nullptr;
+  Status current = co_await Confirm(options_.confirm_current);
+  if (!current.ok()) co_return current.WithContext(options_.owner);
+  StatusOr<std::unique_ptr<TransactionalProducer>> producer =
+      options_.transactions->MakeProducer(options_.producer);
+  if (!producer.ok()) co_return producer.status().WithContext(options_.owner);
+  producer_ = *std::move(producer);
+  KillPoint("kafka.before_init");
+  KafkaResult result = co_await Call(*producer_, &TransactionalProducer::Initialise);
+  while (result.verdict == KafkaVerdict::kUnknown) {
+    log::Warning(options_.owner, " waits for transactions to begin as '",
+                 options_.producer.transactional_id, "': ", result.status.message());
+    co_await Sleep(*options_.timers, kAskAgainMaxMicros);
+    // Meanwhile the generation may have ended, and the id is another's.
+    current = co_await Confirm(options_.confirm_current);
+    if (!current.ok()) co_return current.WithContext(options_.owner);
+    result = co_await Call(*producer_, &TransactionalProducer::Initialise);
+  }
+  if (!result.done()) co_return Failed(result, "initialise transactions");
+  KillPoint("kafka.after_init");
+  MarkerRead marker =
+      co_await ReadMarker(*options_.transactions, options_.producer.cluster, place_);
+  if (!marker.ok()) {
+    producer_ = nullptr;
+    co_return marker.status().WithContext(
+        Concat(options_.owner, ": cannot read the marker of ", Place()));
+  }
+  marker_ = *std::move(marker);
+  co_return Status();
+}
+
+Status StagedPublisher::CheckMarker(CheckpointId checkpoint) const {
+  const auto refuse = [&](std::string_view why) {
+    return FailedPreconditionError(Concat(options_.owner, ": ", why, " (", Place(), ')'));
+  };
+  if (!marker_.has_value()) {
+    return refuse(Concat(
+        "the marker that tells what was published is missing; wanted: one of job ", options_.job,
+        " of checkpoint ", checkpoint,
+        " or earlier; found: none. The group was deleted or has expired, or the topic was made "
+        "anew; going on would publish rows twice or never"));
+  }
+  if (marker_->job != options_.job) {
+    return refuse(Concat("the marker there belongs to another job; wanted: job ", options_.job,
+                         "; found: job ", marker_->job, ", checkpoint ", marker_->checkpoint,
+                         ". Set another 'transactional_id_prefix', or delete the group if that job "
+                         "is not to go on"));
+  }
+  if (marker_->checkpoint > checkpoint) {
+    return refuse(
+        Concat("the output is ahead of the state: it has been published up to checkpoint ",
+               marker_->checkpoint, " and the job goes on from checkpoint ", checkpoint,
+               "; going on would publish rows twice"));
+  }
+  return {};
+}
+
+bool StagedPublisher::Covers(const SealedPart& stage) const {
+  return marker_.has_value() && std::tuple(stage.checkpoint, stage.index) <=
+                                    std::tuple(marker_->checkpoint, marker_->part);
+}
+
+KafkaMarker StagedPublisher::MarkerOf(const SealedPart& stage) const {
+  return {.job = options_.job,
+          .generation = options_.generation,
+          .checkpoint = stage.checkpoint,
+          .part = stage.index,
+          .parts = stage.parts};
+}
+
+Co<Status> StagedPublisher::GiveUp(KafkaResult result, std::string what) {
+  if (result.verdict == KafkaVerdict::kFenced || result.verdict == KafkaVerdict::kFatal) {
+    co_return Failed(result, what);
+  }
+  const Status status = result.status.WithContext(
+      Concat(options_.owner, ": cannot ", what, " as '", options_.producer.transactional_id, "'"));
+  KafkaResult aborted = co_await Insist(*producer_, *options_.timers, &TransactionalProducer::Abort,
+                                        Concat(options_.owner, ": the end of a transaction"));
+  if (aborted.verdict == KafkaVerdict::kFenced) co_return Failed(aborted, "abort a transaction");
+  if (!aborted.done() || producer_->disturbed()) producer_ = nullptr;
+  co_return status;
+}
+
+Co<Status> StagedPublisher::EndTransaction(KafkaMarker marker) {
+  KafkaResult result = co_await SendMarker(*producer_, place_, marker);
+  if (!result.done()) co_return co_await GiveUp(result, "send the marker");
+  KillPoint("kafka.after_marker_sent");
+  KillPoint("kafka.before_commit");
+  result =
+      co_await Insist(*producer_, *options_.timers, &TransactionalProducer::Commit,
+                      Concat(options_.owner, ": the commit of checkpoint ", marker.checkpoint));
+  if (!result.done()) co_return co_await GiveUp(result, "commit");
+  KillPoint("kafka.after_commit");
+  marker_ = std::move(marker);
+  if (producer_->disturbed()) producer_ = nullptr;
+  co_return Status();
+}
+
+Co<Status> StagedPublisher::WriteMarker(CheckpointId checkpoint) {
+  KafkaResult result = co_await Call(*producer_, &TransactionalProducer::Begin);
+  if (!result.done()) co_return Failed(result, "begin a transaction");
+  SealedPart nothing;
+  nothing.checkpoint = checkpoint;
+  co_return co_await EndTransaction(MarkerOf(nothing));
+}
+
+Co<KafkaResult> StagedPublisher::ProduceFile(SealedPart stage) {
+  const std::string path = JoinPath(options_.directory, stage.name);
+  int64_t offset = 0;  // of what is read
+  int64_t rows = 0;
+  int64_t wanted = kPieceBytes;
+  std::string bytes;  // read and not produced yet
+  bool half = false;
+  while (offset < stage.bytes) {
+    StatusOr<std::string> piece = co_await ReadAt(*options_.files, path, offset, wanted);
+    if (piece.status().code() == StatusCode::kNotFound) {
+      co_return LocalFailure(FailedPreconditionError(
+          Concat(path, " is lost: somebody removed it before its rows were published (", Place(),
+                 " has them not)")));
+    }
+    if (!piece.ok()) co_return LocalFailure(piece.status());
+    if (piece->empty()) break;
+    const int64_t begin = offset - static_cast<int64_t>(bytes.size());
+    const bool first = offset == 0;
+    offset += static_cast<int64_t>(piece->size());
+    bytes += *piece;
+    size_t head = 0;
+    if (first) {
+      Status status = CheckKafkaFileHeader(bytes);
+      if (!status.ok()) co_return LocalFailure(status.WithContext(path).WithRetry(false));
+      head = kKafkaFileHeaderBytes;
+    }
+    KafkaBlockReader blocks(std::string_view(bytes).substr(head), path,
+                            begin + static_cast<int64_t>(head));
+    KafkaBlock block;
+    while (true) {
+      StatusOr<bool> more = blocks.Next(&block);
+      if (!more.ok()) co_return LocalFailure(more.status().WithRetry(false));
+      if (!*more) break;
+      rows += block.rows;
+    }
+    const size_t used = head + blocks.used();
+    std::string rest = bytes.substr(used);
+    wanted = std::max<int64_t>(
+        kPieceBytes, static_cast<int64_t>(blocks.wanted()) - static_cast<int64_t>(rest.size()));
+    if (blocks.used() > 0) {
+      bytes.resize(used);
+      if (head > 0) bytes.erase(0, head);
+      KafkaResult result = co_await Produce(*producer_, std::move(bytes));
+      if (!result.done()) co_return result;
+      if (!std::exchange(half, true)) KillPoint("kafka.half_produced");
+    }
+    bytes = std::move(rest);
+  }
+  if (offset != stage.bytes || rows != stage.rows || !bytes.empty()) {
+    co_return LocalFailure(
+        DataLossError(Concat(path, " has ", offset, " bytes with ", rows, " rows; sealed were ",
+                             stage.bytes, " bytes with ", stage.rows))
+            .WithRetry(false));
+  }
+  co_return KafkaResult();
+}
+
+Co<Status> StagedPublisher::PublishOne(SealedPart stage) {
+  KafkaResult result = co_await Call(*producer_, &TransactionalProducer::Begin);
+  if (!result.done()) co_return Failed(result, "begin a transaction");
+  KillPoint("kafka.after_begin");
+  if (!stage.name.empty()) {
+    result = co_await ProduceFile(stage);
+    if (!result.done()) co_return co_await GiveUp(result, "publish rows");
+  }
+  co_return co_await EndTransaction(MarkerOf(stage));
+}
+
+Co<void> StagedPublisher::RemoveStaged(std::string name) {
+  if (name.empty()) co_return;
+  Status status = co_await RemoveFile(*options_.files, JoinPath(options_.directory, name));
+  // The Committer of the next generation removes what stays.
+  if (!status.ok() && status.code() != StatusCode::kNotFound) {
+    log::Warning(options_.owner, " cannot remove what is published: ", status.message());
+  }
+}
+
+Co<Status> StagedPublisher::Publish(std::vector<SealedPart> stages) {
+  for (const SealedPart& stage : stages) {
+    if (producer_ == nullptr) {
+      Status status = co_await Fence();
+      if (status.ok()) status = CheckMarker(stages.back().checkpoint);
+      if (!status.ok()) co_return status;
+    }
+    if (!Covers(stage)) {
+      Status status = co_await PublishOne(stage);
+      if (!status.ok()) co_return status;
+    }
+    co_await RemoveStaged(stage.name);
+  }
+  co_return Status();
+}
+
+}  // namespace weir

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/storage/file_system.h"
+#include "common/threading/co.h"
+#include "common/threading/executor.h"
+#include "worker/connectors/kafka/kafka_client.h"
+#include "worker/connectors/sealed_parts/part_store.h"
+
+namespace weir {
+
+// What a StagedPublisher works with; all of it outlives the publisher.
+struct StagedPublisherOptions {
+  std::string owner;              // "kafka.sink 'out'", for messages
+  KafkaProducerOptions producer;  // its transactional id is the identity
+  JobId job;                      // whose stages these are
+  Generation generation;          // that publishes
+  std::string directory;          // of the stages' files
+  FileSystem* files = nullptr;
+  Timers* timers = nullptr;
+  KafkaTransactions* transactions = nullptr;
+  std::function<void(std::function<void(Status)>)> confirm_current;
+};
+
+// Publishes the stages of one identity, in order, each part in one transaction together with the
+// marker that says how far it is: so a reader of the topic sees each part whole and once, whatever
+// dies when. What makes it safe (docs/kafka.md says it to users):
+//  - An instance of the producer is fenced in before anything else: the coordinator confirms that
+//    the generation is current, Initialise ends whatever an earlier instance left open, and the
+//    marker that is read then is final.
+//  - What the marker covers is never published again; what it does not cover is.
+//  - When it is not known what became of a commit it is asked again, or the marker tells.
+//  - An instance that was disturbed begins no further transaction: a delayed end of an earlier one
+//    could end it half way.
+//  - A fenced instance is never replaced here: who fenced it may be the rightful one. The
+//    generation fails, and the coordinator decides.
+//
+// Retryable errors: the same call may be made again; it goes on where it stopped. Thread: confined
+// to the executor of `transactions`. Crash: an open transaction stays until the next Fence of the
+// identity. Kill points: kafka.before_init, kafka.after_init, kafka.after_begin,
+// kafka.half_produced, kafka.after_marker_sent, kafka.before_commit, kafka.after_commit.
+class StagedPublisher {
+ public:
+  explicit StagedPublisher(StagedPublisherOptions options);
+
+  // Takes the identity over, and reads its marker.
+  Co<Status> Fence();
+  // Of the last Fence or commit; no value: none was ever written. User error in Publish when it is
+  // of another job, so look first.
+  const std::optional<KafkaMarker>& marker() const { return marker_; }
+  // User error that names group, topic and what was found: the marker is missing, of another job,
+  // or beyond `checkpoint`, the last one that this output may know of. REQUIRES: Fence succeeded.
+  Status CheckMarker(CheckpointId checkpoint) const;
+  // Writes the marker alone, as if the stage of `checkpoint` had been published.
+  Co<Status> WriteMarker(CheckpointId checkpoint);
+  // Publishes what the marker does not cover, fences first where that is due, and removes the files
+  // of all of them.
+  Co<Status> Publish(std::vector<SealedPart> stages);
+  // "group 'x', topic 'y' partition 0".
+  std::string Place() const;
+
+ private:
+  bool Covers(const SealedPart& stage) const;
+  Co<Status> PublishOne(SealedPart stage);
+  // Rows of the file into the open transaction.
+  Co<KafkaResult> ProduceFile(SealedPart stage);
+  // The rest of the transaction that holds what is to be published up to `marker`.
+  Co<Status> EndTransaction(KafkaMarker marker);
+  // What is to be said of a call that failed, after the open transaction has been given up.
+  Co<Status> GiveUp(KafkaResult result, std::string what);
+  // Status of a failed call that leaves no transaction to be ended.
+  Status Failed(const KafkaResult& result, std::string_view what);
+  Co<void> RemoveStaged(std::string name);
+  KafkaMarker MarkerOf(const SealedPart& stage) const;
+
+  const StagedPublisherOptions options_;
+  const KafkaMarkerPlace place_;
+  std::unique_ptr<TransactionalProducer> producer_;  // nullptr: Fence first
+  std::optional<KafkaMarker> marker_;
+};
+
+}  // namespace weir
