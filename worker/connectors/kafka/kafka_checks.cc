@@ -55,6 +55,13 @@ StatusOr<CheckedSink> ParseCheckedSink(const Config& config) {
   return sink;
 }
 
+// The submission is refused now, whoever might reach the brokers later: an answer that promises
+// more would be waited for.
+Status Refused(const Status& status) {
+  if (status.code() != StatusCode::kUnavailable) return status;
+  return FailedPreconditionError(status.message());
+}
+
 Status CheckTopic(const KafkaClusterView& view, const std::string& topic,
                   const std::string& brokers) {
   std::vector<std::string> names;
@@ -86,7 +93,7 @@ Co<Status> CheckKafkaSource(KafkaAdmin& admin, Executor& owner, Config config) {
   if (!parsed.ok()) co_return parsed.status();
   const KafkaCluster cluster{.brokers = parsed->brokers, .properties = parsed->properties};
   StatusOr<KafkaClusterView> view = co_await Look(admin, owner, cluster);
-  if (!view.ok()) co_return view.status();
+  if (!view.ok()) co_return Refused(view.status());
   for (const std::string& topic : parsed->topics) {
     if (Status status = CheckTopic(*view, topic, parsed->brokers); !status.ok()) co_return status;
   }
@@ -99,7 +106,7 @@ Co<Status> CheckKafkaSink(KafkaAdmin& admin, Executor& owner, Config config, Job
   if (!sink.ok()) co_return sink.status();
   const std::string& brokers = sink->cluster.brokers;
   StatusOr<KafkaClusterView> view = co_await Look(admin, owner, sink->cluster);
-  if (!view.ok()) co_return view.status();
+  if (!view.ok()) co_return Refused(view.status());
   if (Status status = CheckTopic(*view, sink->topic, brokers); !status.ok()) co_return status;
   if (!sink->exactly_once) co_return Status();
   const std::optional<int64_t> timeout_us_max = view->transaction_timeout_us_max;
@@ -117,7 +124,7 @@ Co<Status> CheckKafkaSink(KafkaAdmin& admin, Executor& owner, Config config, Job
   options.transaction_timeout_us = sink->transaction_timeout_us;
   const KafkaMarkerPlace place{.group = identity, .topic = sink->topic, .partition = 0};
   Status tried = co_await TryTransaction(admin, owner, options, place);
-  co_return tried.WithContext(Concat("a trial transaction on topic '", sink->topic, "'"));
+  co_return Refused(tried).WithContext(Concat("a trial transaction on topic '", sink->topic, "'"));
 }
 
 }  // namespace weir

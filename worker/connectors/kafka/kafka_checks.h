@@ -10,9 +10,10 @@
 #include "worker/connectors/kafka/kafka_admin.h"
 
 // What only a cluster can say of kafka.source and kafka.sink when a job is submitted; each answer
-// comes within five seconds. Errors name what the job asks for and what the cluster has; the caller
-// puts the vertex in front of them. REQUIRES: Validate has accepted the configs.
-// Thread: confined to `owner`, which outlives the checks.
+// comes within five seconds. Errors are the user's, brokers that do not answer included, and name
+// what the job asks for and what the cluster has; the caller puts the vertex in front of them.
+// REQUIRES: Validate has accepted the configs. Thread: confined to `owner`, which outlives the
+// checks.
 namespace weir {
 
 // The brokers answer, and every topic that is named exists. A pattern need not match yet.
