@@ -1,8 +1,22 @@
 #include "common/graph/kafka_types.h"
 
+#include "common/base/concat.h"
 #include "common/graph/kafka_configs.h"
 
 namespace weir {
+
+std::vector<ExclusiveName> TransactionalNames(const Config& config, const JobId& job,
+                                              const std::string& uid) {
+  auto text = [&](std::string_view field) {
+    const ConfigValue* value = config.Find(field);
+    return value != nullptr && value->is_text() ? value->as_text() : std::string();
+  };
+  if (text("delivery") == "at_least_once") return {};
+  std::string prefix = text("transactional_id_prefix");
+  if (prefix.empty()) prefix = job.value();
+  return {{Concat("transactional_id_prefix '", prefix, "'"), /*of_job=*/true},
+          {Concat("transactional ids '", prefix, "-", uid, "-…'"), /*of_job=*/false}};
+}
 
 TypeDescriptor KafkaSourceType() {
   TypeDescriptor d;

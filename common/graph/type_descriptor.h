@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/ids.h"
 #include "common/graph/config.h"
 #include "common/graph/job_options.h"
 #include "common/record/schema.h"
@@ -22,6 +23,13 @@ struct ConfigField {
   std::string default_value;  // for help
   std::string help;
   bool hidden = false;  // set by a worker at submission, not by users: left out of help
+};
+
+// What a vertex holds in the outside world and no other live job may hold as well.
+struct ExclusiveName {
+  std::string name;     // with its kind, for people: "transactional_id_prefix 'billing'"
+  bool of_job = false;  // vertices of one job may share it
+  bool operator==(const ExclusiveName&) const = default;
 };
 
 // One registered vertex type: what its config may hold, how many inputs it takes and what it emits,
@@ -44,6 +52,10 @@ struct TypeDescriptor {
   std::function<Status(const Config& config, const JobOptions& options)> check_options;
   // Whether a source writes what waits for checkpoints, as every sink may.
   std::function<bool(const Config& config, const JobOptions& options)> owns_committables;
+  // Absent: it holds none.
+  std::function<std::vector<ExclusiveName>(const Config& config, const JobId& job,
+                                           const std::string& uid)>
+      exclusive_names;
   // The key columns that hash edges into this vertex must have, if it is keyed ("aggregate":
   // its "keys"); empty: not keyed.
   std::function<std::vector<std::string>(const Config& config)> keys;

@@ -441,4 +441,32 @@ StatusOr<Validated> Validate(JobGraph graph, const TypeLookup& extra, bool allow
   return Validator(std::move(graph), extra, allow_unknown_types).Run();
 }
 
+StatusOr<std::vector<ExclusiveName>> ExclusiveNamesOf(const JobGraph& graph, const JobId& job) {
+  std::vector<ExclusiveName> all;
+  for (const JobVertex& vertex : graph.vertices) {
+    // Libraries bring operators, which hold nothing outside.
+    auto type = BuiltinTypes().find(vertex.type);
+    if (type == BuiltinTypes().end() || !type->second.exclusive_names) continue;
+    std::vector<ExclusiveName> names = type->second.exclusive_names(vertex.config, job, vertex.uid);
+    std::erase_if(names, [&](const ExclusiveName& name) {
+      return name.of_job && std::find(all.begin(), all.end(), name) != all.end();
+    });
+    if (const ExclusiveName* twice = FindHeld(names, all)) {
+      return InvalidArgumentError(Concat("vertex '", vertex.uid,
+                                         "': another vertex of the job has ", "the ", twice->name,
+                                         " as well: give one of them another uid or prefix"));
+    }
+    all.insert(all.end(), names.begin(), names.end());
+  }
+  return all;
+}
+
+const ExclusiveName* FindHeld(const std::vector<ExclusiveName>& names,
+                              const std::vector<ExclusiveName>& held) {
+  auto found = std::find_if(names.begin(), names.end(), [&](const ExclusiveName& name) {
+    return std::find(held.begin(), held.end(), name) != held.end();
+  });
+  return found == names.end() ? nullptr : &*found;
+}
+
 }  // namespace weir

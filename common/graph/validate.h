@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/status.h"
 #include "common/graph/job_graph.h"
@@ -30,5 +31,13 @@ struct Validated {
 };
 StatusOr<Validated> Validate(JobGraph graph, const TypeLookup& extra = {},
                              bool allow_unknown_types = false);
+
+// All names that the vertices of the job hold. User error: two of them hold one that they may not
+// share.
+StatusOr<std::vector<ExclusiveName>> ExclusiveNamesOf(const JobGraph& graph, const JobId& job);
+
+// The first of `names` that is among `held`; nullptr: none.
+const ExclusiveName* FindHeld(const std::vector<ExclusiveName>& names,
+                              const std::vector<ExclusiveName>& held);
 
 }  // namespace weir

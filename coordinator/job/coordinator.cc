@@ -6,6 +6,7 @@
 #include "common/base/concat.h"
 #include "common/base/log.h"
 #include "common/base/version.h"
+#include "common/graph/type_descriptor.h"
 #include "common/graph/validate.h"
 #include "coordinator/job/effects.h"
 
@@ -407,11 +408,37 @@ void Coordinator::Submit(SubmitRequest request, DoneWith<SubmitResponse> done) {
       submitting->second.done.push_back(std::move(done));
       return;
     }
+    Status exclusive = CheckExclusive(request.job, submission->exclusive_names);
+    if (!exclusive.ok()) {
+      return done(exclusive.WithContext(Concat("job '", submission->graph.name, "'")));
+    }
     Submitting& added = submitting_[request.job];
     added.digest = submission->digest;
+    added.name = submission->graph.name;
+    added.exclusive_names = submission->exclusive_names;
     added.done.push_back(std::move(done));
     scope_.Spawn(SubmitFlow(std::move(request), *std::move(submission)));
   });
+}
+
+Status Coordinator::CheckExclusive(const JobId& id, const std::vector<ExclusiveName>& names) const {
+  auto refused = [](const std::string& job, const ExclusiveName& name) {
+    return FailedPreconditionError(Concat("job ", job, " has the ", name.name,
+                                          " already, which no two live jobs may share: cancel it "
+                                          "first, or set another one"));
+  };
+  for (const auto& [other, job] : jobs_) {
+    if (other == id || job->ended()) continue;
+    // Checked when that one was submitted.
+    StatusOr<std::vector<ExclusiveName>> held = ExclusiveNamesOf(job->record().graph, other);
+    if (!held.ok()) continue;
+    if (const ExclusiveName* name = FindHeld(names, *held)) return refused(Describe(*job), *name);
+  }
+  for (const auto& [other, submitting] : submitting_) {
+    const ExclusiveName* name = FindHeld(names, submitting.exclusive_names);
+    if (name != nullptr) return refused(Concat(other, " (", submitting.name, ")"), *name);
+  }
+  return Status();
 }
 
 Co<void> Coordinator::SubmitFlow(SubmitRequest request, Submission submission) {

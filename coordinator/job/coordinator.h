@@ -96,6 +96,8 @@ class Coordinator : public CoordinatorHandler {
   Status CheckRegistration(const RegisterRequest& request) const;
   Status CheckCurrent(const ConfirmCurrentRequest& request);
   Co<void> ConfirmFlow();
+  // User error: another job that is live or being submitted holds one of the names.
+  Status CheckExclusive(const JobId& id, const std::vector<ExclusiveName>& names) const;
   Co<void> SubmitFlow(SubmitRequest request, Submission submission);
   Co<StatusOr<SubmitResponse>> Store(SubmitRequest request, Submission submission);
   Co<StatusOr<CheckpointManifest>> ReadRestored(std::string directory, Submission submission);
@@ -121,6 +123,8 @@ class Coordinator : public CoordinatorHandler {
   // Submissions in progress: those who wait for the answer, and what they submit.
   struct Submitting {
     std::string digest;
+    std::string name;
+    std::vector<ExclusiveName> exclusive_names;
     std::vector<DoneWith<SubmitResponse>> done;
   };
   std::map<JobId, Submitting> submitting_;

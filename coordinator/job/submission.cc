@@ -51,6 +51,8 @@ StatusOr<Submission> PrepareSubmission(const SubmitRequest& request) {
   submission.graph = std::move(validated->graph);
   submission.options = validated->options;
   submission.digest = std::move(digest);
+  WEIR_ASSIGN_OR_RETURN(submission.exclusive_names,
+                        ExclusiveNamesOf(submission.graph, request.job));
   return submission;
 }
 

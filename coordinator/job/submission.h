@@ -1,11 +1,13 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/checkpoint/manifest.h"
 #include "common/control/messages.h"
 #include "common/graph/job_graph.h"
 #include "common/graph/job_options.h"
+#include "common/graph/type_descriptor.h"
 
 namespace weir {
 
@@ -14,6 +16,7 @@ struct Submission {
   JobGraph graph;  // paths absolute, library named by its digest, completed by Validate
   JobOptions options;
   std::string digest;  // of all that the client sent
+  std::vector<ExclusiveName> exclusive_names;
 };
 
 // User errors: no job id, an invalid graph, a library that is named but not sent.

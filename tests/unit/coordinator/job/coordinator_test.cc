@@ -728,6 +728,33 @@ TEST_F(CoordinatorTest, JobStartsFromTheRetainedCheckpointOfAnEndedOne) {
             StatusCode::kNotFound);
 }
 
+// What is staged belongs to the sinks: a coordinator knows none of it to be superfluous.
+TEST_F(CoordinatorTest, WhatIsStagedStaysUntilTheJobIsRemoved) {
+  auto first = RunJob();
+  const std::string staged = Concat("/checkpoints/", kJob, "/staged");
+  cluster_->disk_view().PutDirectory(staged);
+  cluster_->disk_view().PutFile(staged + "/1-out-0-1-0-77", "rows");
+  ASSERT_TRUE(Completes(*first, 3));  // the first ones are dropped
+  cluster_->FailTask(kJob, UnavailableError("disk is slow"));
+  ASSERT_TRUE(cluster_->Until([&] { return Get(*first).generation.value() == 2; }));
+  ASSERT_TRUE(Reaches(*first, JobState::kRunning));
+  first->Kill();
+  auto second = cluster_->StartCoordinator("b", /*take_over=*/true);
+  Lead(*second);
+  ASSERT_TRUE(Reaches(*second, JobState::kRunning));
+  ASSERT_TRUE(Completes(*second, 5));
+  Cancel(*second);
+  ASSERT_TRUE(Reaches(*second, JobState::kCanceled));
+  cluster_->Advance(kSecondUs);
+  EXPECT_TRUE(Manifests().empty());
+  EXPECT_EQ(FilesOf("/staged"), std::vector{staged + "/1-out-0-1-0-77"});
+  std::optional<Status> removed;
+  second->coordinator->Remove(kJob.value(), [&](Status status) { removed = status; });
+  ASSERT_TRUE(cluster_->Until([&] { return removed.has_value(); }));
+  EXPECT_TRUE(removed->ok()) << *removed;
+  EXPECT_TRUE(FilesOf("").empty());
+}
+
 TEST_F(CoordinatorTest, WorkersProveThatTheySeeTheDirectoryAndNamesAreUnique) {
   auto process = cluster_->StartCoordinator("a");
   Lead(*process);
