@@ -86,6 +86,7 @@ TypeDescriptor KafkaSourceType() {
 TypeDescriptor KafkaSinkType() {
   TypeDescriptor d;
   d.type = "kafka.sink";
+  d.exclusive_names = TransactionalNames;
   d.kind = VertexKind::kSink;
   d.help =
       "Writes rows to a topic of a Kafka cluster. Exactly once: they appear, all of a subtask in "

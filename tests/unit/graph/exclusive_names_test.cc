@@ -37,5 +37,27 @@ TEST(ExclusiveNamesTest, PrefixesAndWholeIdsAreHeldByOneJob) {
   EXPECT_TRUE(Names("billing", "out", kJob, "at_least_once").empty());
 }
 
+TEST(ExclusiveNamesTest, SinksOfOneJobShareAPrefixAndNoIds) {
+  JobGraph graph;
+  auto add = [&](const std::string& uid, const std::string& prefix) {
+    JobVertex vertex;
+    vertex.uid = uid;
+    vertex.type = "kafka.sink";
+    vertex.config.Set("transactional_id_prefix", prefix);
+    graph.vertices.push_back(vertex);
+  };
+  add("b-c", "a");
+  add("d", "a");
+  StatusOr<std::vector<ExclusiveName>> names = ExclusiveNamesOf(graph, kJob);
+  ASSERT_TRUE(names.ok()) << names.status();
+  EXPECT_EQ(names->size(), 3u);  // one prefix, two kinds of ids
+  add("c", "a-b");
+  names = ExclusiveNamesOf(graph, kJob);
+  EXPECT_EQ(names.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(names.status().message(),
+            "vertex 'c': another vertex of the job has the transactional ids 'a-b-c-…' as well: "
+            "give one of them another uid or prefix");
+}
+
 }  // namespace
 }  // namespace weir

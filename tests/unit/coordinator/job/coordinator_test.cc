@@ -755,6 +755,60 @@ TEST_F(CoordinatorTest, WhatIsStagedStaysUntilTheJobIsRemoved) {
   EXPECT_TRUE(FilesOf("").empty());
 }
 
+// Two sinks under one transactional id would fence each other for ever.
+TEST_F(CoordinatorTest, APrefixOfTransactionalIdsBelongsToOneLiveJob) {
+  auto graph = [](const std::string& name, const std::string& prefix, const std::string& uid) {
+    return Concat(R"({"name": ")", name, R"(", "options": {"parallelism": "1"},
+      "vertices": [
+        {"uid": "gen", "type": "generator", "config": {"rows": 100}},
+        {"uid": ")",
+                  uid, R"(", "type": "kafka.sink",
+         "config": {"brokers": "127.0.0.1:9092", "topic": "counts", "format": "json",
+                    "transactional_id_prefix": ")",
+                  prefix, R"("}}],
+      "edges": [{"from": "gen", "to": ")",
+                  uid, R"("}]})");
+  };
+  auto process = cluster_->StartCoordinator("a");
+  cluster_->AddWorker("worker-1", 4);
+  Lead(*process);
+  ASSERT_TRUE(cluster_->Until([&] { return Workers(*process) == 1; }));
+  ASSERT_TRUE(cluster_->Submit(*process, kJob, graph("bills", "a-b", "c")).ok());
+  ASSERT_TRUE(Reaches(*process, JobState::kRunning));
+  // Said again by a client that has not heard the answer.
+  EXPECT_TRUE(cluster_->Submit(*process, kJob, graph("bills", "a-b", "c")).ok());
+  StatusOr<SubmitResponse> refused =
+      cluster_->Submit(*process, kOther, graph("late", "a-b", "other"));
+  EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(refused.status().message(),
+            Concat("job 'late': job ", kJob, " (bills, RUNNING) has the transactional_id_prefix ",
+                   "'a-b' already, which no two live jobs may share: cancel it first, or set "
+                   "another one"));
+  refused = cluster_->Submit(*process, kOther, graph("late", "a", "b-c"));
+  EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(refused.status().message().find("transactional ids 'a-b-c-…'"), std::string::npos)
+      << refused.status();
+  // Two at the same time.
+  std::vector<StatusCode> answers;
+  const JobId third(std::string(32, 'a'));
+  process->loop.Post([&] {
+    for (const JobId& job : {kOther, third}) {
+      SubmitRequest request;
+      request.job = job;
+      request.graph = *ParseJobGraph(graph("twin", "twin", "out"));
+      process->coordinator->Submit(
+          request, [&](StatusOr<SubmitResponse> one) { answers.push_back(one.status().code()); });
+    }
+  });
+  ASSERT_TRUE(cluster_->Until([&] { return answers.size() == 2; }));
+  EXPECT_EQ(answers, (std::vector{StatusCode::kFailedPrecondition, StatusCode::kOk}));
+  // An ended one holds nothing.
+  Cancel(*process);
+  ASSERT_TRUE(Reaches(*process, JobState::kCanceled));
+  EXPECT_TRUE(
+      cluster_->Submit(*process, JobId(std::string(32, 'b')), graph("next", "a-b", "c")).ok());
+}
+
 TEST_F(CoordinatorTest, WorkersProveThatTheySeeTheDirectoryAndNamesAreUnique) {
   auto process = cluster_->StartCoordinator("a");
   Lead(*process);
