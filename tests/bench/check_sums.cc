@@ -8,18 +8,16 @@
 // it, from 0 to the key's total. A row is known by its ts, which is unique.
 
 #include <algorithm>
-#include <charconv>
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "tests/bench/limits/limits.h"
+#include "tests/bench/flat_row.h"
 
 namespace {
 
 using namespace limits;
-
-constexpr uint64_t kFirstTs = 1'700'000'000'000;
 
 struct Sum {
   uint64_t key;
@@ -32,72 +30,31 @@ struct Sum {
 };
 
 enum Field { kKey, kSum, kD, kTs, kFieldCount };
-constexpr std::string_view kNames[kFieldCount] = {"k", "sum", "d", "ts"};
+constexpr std::array<std::string_view, kFieldCount> kNames = {"k", "sum", "d", "ts"};
+using OutputRow = std::array<std::string_view, kFieldCount>;
 
-Field FieldOf(std::string_view name, const std::string& path) {
-  for (int field = 0; field < kFieldCount; ++field) {
-    if (kNames[field] == name) return static_cast<Field>(field);
-  }
-  Fail("%s: unknown field '%.*s'", path.c_str(), static_cast<int>(name.size()), name.data());
-}
-
-struct OutputRow {
-  std::string_view text[kFieldCount];
-};
-
-[[noreturn]] void BadLine(std::string_view line, const std::string& path) {
-  Fail("%s: not an output row: %.*s", path.c_str(), static_cast<int>(line.size()), line.data());
-}
-
-// {"k":1,"sum":2,"d":1.5,"ts":3} with the fields in any order, each once.
-OutputRow ParseJson(std::string_view line, const std::string& path) {
-  OutputRow row;
-  if (line.size() < 2 || line.front() != '{' || line.back() != '}') BadLine(line, path);
-  std::string_view rest = line.substr(1, line.size() - 2);
-  for (int i = 0; i < kFieldCount; ++i) {
-    size_t colon = rest.find("\":");
-    if (rest.empty() || rest.front() != '"' || colon == rest.npos) BadLine(line, path);
-    size_t end = std::min(rest.find(',', colon), rest.size());
-    std::string_view& text = row.text[FieldOf(rest.substr(1, colon - 1), path)];
-    if (text.data() != nullptr) BadLine(line, path);
-    text = rest.substr(colon + 2, end - colon - 2);
-    rest = rest.substr(std::min(end + 1, rest.size()));
-  }
-  if (!rest.empty()) BadLine(line, path);
-  return row;
-}
-
-std::vector<Field> ParseHeader(std::string_view line, const std::string& path) {
-  std::vector<Field> fields;
+std::vector<size_t> ParseHeader(std::string_view line, const char* path) {
+  std::vector<size_t> fields;
   for (size_t start = 0; start <= line.size();) {
     size_t end = std::min(line.find(',', start), line.size());
-    fields.push_back(FieldOf(line.substr(start, end - start), path));
+    fields.push_back(FieldOf(kNames, line.substr(start, end - start), path));
     start = end + 1;
   }
   if (fields.size() != kFieldCount) BadLine(line, path);
   return fields;
 }
 
-OutputRow ParseCsv(std::string_view line, const std::vector<Field>& fields,
-                   const std::string& path) {
+OutputRow ParseCsv(std::string_view line, const std::vector<size_t>& fields, const char* path) {
   OutputRow row;
   size_t start = 0;
-  for (Field field : fields) {
+  for (size_t field : fields) {
     if (start > line.size()) BadLine(line, path);
     size_t end = std::min(line.find(',', start), line.size());
-    row.text[field] = line.substr(start, end - start);
+    row[field] = line.substr(start, end - start);
     start = end + 1;
   }
   if (start != line.size() + 1) BadLine(line, path);
   return row;
-}
-
-template <typename Number>
-Number Parse(std::string_view text, std::string_view line, const std::string& path) {
-  Number number{};
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) BadLine(line, path);
-  return number;
 }
 
 class Checker {
@@ -106,23 +63,20 @@ class Checker {
     sums_.reserve(rows);
   }
 
-  void Add(const OutputRow& row, std::string_view line, const std::string& path) {
-    uint64_t number = Parse<uint64_t>(row.text[kTs], line, path) - kFirstTs;
-    if (number >= rows_) Fail("%s: no input row has this ts: %s", path.c_str(), Text(line));
-    if (seen_[number]) Fail("%s: a second row of this ts: %s", path.c_str(), Text(line));
+  void Add(const OutputRow& row, std::string_view line, const char* path) {
+    uint64_t number = ParseNumber<uint64_t>(row[kTs], line, path) - MadeRow::kFirstTs;
+    if (number >= rows_) Fail("%s: no input row has this ts: %s", path, Text(line));
+    if (seen_[number]) Fail("%s: a second row of this ts: %s", path, Text(line));
     seen_[number] = true;
-    uint64_t random = SplitMix64(number);
-    uint64_t key = MapToRange(random, keys_);
-    uint64_t value = random % 1000;
-    double d = static_cast<double>(random / 1000 % 100'000) / 100;
-    uint64_t sum = Parse<uint64_t>(row.text[kSum], line, path);
-    if (Parse<uint64_t>(row.text[kKey], line, path) != key || sum < value ||
-        Parse<double>(row.text[kD], line, path) != d) {
-      Fail("%s: k %llu v %llu d %.17g in the input, in the output %s", path.c_str(),
-           static_cast<unsigned long long>(key), static_cast<unsigned long long>(value), d,
-           Text(line));
+    const MadeRow made(number, keys_);
+    uint64_t sum = ParseNumber<uint64_t>(row[kSum], line, path);
+    if (ParseNumber<uint64_t>(row[kKey], line, path) != made.key || sum < made.value ||
+        ParseNumber<double>(row[kD], line, path) != made.d) {
+      Fail("%s: k %llu v %llu d %.17g in the input, in the output %s", path,
+           static_cast<unsigned long long>(made.key), static_cast<unsigned long long>(made.value),
+           made.d, Text(line));
     }
-    sums_.push_back({key, sum - value, sum});
+    sums_.push_back({made.key, sum - made.value, sum});
   }
 
   void Finish() {
@@ -154,16 +108,16 @@ class Checker {
   std::string text_;
 };
 
-void CheckFile(const std::string& path, bool json, Checker& checker) {
+void CheckFile(const char* path, bool json, Checker& checker) {
   LineBlocks blocks(path, 0);
-  std::vector<Field> fields;
+  std::vector<size_t> fields;
   for (std::string_view block = blocks.Next(); !block.empty(); block = blocks.Next()) {
     for (size_t start = 0; start < block.size();) {
       size_t end = block.find('\n', start);
       std::string_view line = block.substr(start, end - start);
       start = end + 1;
       if (json) {
-        checker.Add(ParseJson(line, path), line, path);
+        checker.Add(ParseFlatJson(kNames, line, path), line, path);
       } else if (fields.empty()) {
         fields = ParseHeader(line, path);
       } else {
@@ -185,7 +139,7 @@ int main(int argc, char** argv) {
   flags.RejectUnknown();
   if (format != "json" && format != "csv") Fail("--format is json or csv");
   Checker checker(rows, keys);
-  for (const std::string& path : outputs) CheckFile(path, format == "json", checker);
+  for (const std::string& path : outputs) CheckFile(path.c_str(), format == "json", checker);
   checker.Finish();
   watch.Stop();
   PrintResult(watch, {.name = "check_sums", .rows = rows, .checksum = 0, .bytes = 0, .extra = ""});

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The harness of scripts/bench without a cluster: arguments, medians, table, checks of results."""
 
+import collections
 import contextlib
 import dataclasses
 import io
@@ -14,7 +15,9 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from harness import (  # noqa: E402
-    counts, generated, main, registry, row, rows_checkpoint, rows_latency, rows_tcp, runner, table)
+    counts, generated, main, registry, row, rows_checkpoint, rows_kafka, rows_latency, rows_tcp, runner,
+    table)
+from harness.kafka_jobs import read as kafka_read  # noqa: E402
 from harness.measurement import (  # noqa: E402
     BenchError, Measurement, WrongResult, of_values, quantile)
 
@@ -252,6 +255,20 @@ class Checks(unittest.TestCase):
                             ({"a": 5, "b": 4}, {"b": 9}), ({"a": 9}, {"b": 8})):
             with self.assertRaises(WrongResult):
                 rows_tcp.check_crossing(run(made, taken), 9)
+
+    def test_rows_read_from_a_topic(self):
+        due = collections.Counter({b"a": 1, b"b": 2})
+        kafka_read.check_rows("topic", collections.Counter([b"b", b"a", b"b"]), due)
+        for got, text in (([b"b", b"a"], "0 rows too many, 1 missing, such as b'b'"),
+                          ([b"b", b"a", b"b", b"c"], "1 rows too many, 0 missing, such as b'c'"),
+                          ([b"b", b"c", b"b"], "1 rows too many, 1 missing, such as b'c'")):
+            with self.assertRaisesRegex(WrongResult, text):
+                kafka_read.check_rows("topic", collections.Counter(got), due)
+
+    def test_one_partition_must_fit_into_the_memory(self):
+        for mb, small in ((99, True), (100, False)):
+            found = [dataclasses.replace(measurement(1), rss_mb=rss) for rss in (50, mb)]
+            self.assertIs(rows_kafka.small_enough(found)[1], small)
 
     def test_checkpoints_of_a_run(self):
         def checkpoint(state, ms, stall_ms):

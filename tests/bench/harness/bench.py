@@ -26,6 +26,7 @@ class Bench:
         self.limits_dir = self.build_dir / "bench_bin"
         self._parent = pathlib.Path(scratch or SOURCE_DIR / "build")
         self.scratch = None
+        self._services = {}
 
     def __enter__(self):
         self._parent.mkdir(parents=True, exist_ok=True)
@@ -33,6 +34,8 @@ class Bench:
         return self
 
     def __exit__(self, kind, error, trace):
+        for service in self._services.values():
+            service.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def log(self, text):
@@ -55,12 +58,21 @@ class Bench:
     def cluster(self, **arguments):
         return Cluster(self, **arguments)
 
-    def limit(self, program, *arguments):
+    def service(self, kind):
+        """The one object of a class that several subjects share, made by kind(bench) when it is
+        first asked for and closed at the end."""
+        if kind not in self._services:
+            self._services[kind] = kind(self)
+        return self._services[kind]
+
+    def limit(self, program, *arguments, environment=None, seconds=LIMIT_SECONDS_MAX):
         """Runs one of the limits; (Measurement, what it printed)."""
         command = [str(self.limits_dir / program), *map(str, arguments)]
-        done = subprocess.run(command, text=True, capture_output=True, timeout=LIMIT_SECONDS_MAX,
-                              stdin=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"})
-        if done.returncode != 0:
+        done = subprocess.run(command, text=True, capture_output=True, timeout=seconds,
+                              stdin=subprocess.DEVNULL,
+                              env={**os.environ, "LC_ALL": "C", **(environment or {})})
+        # A library that is not there is passed over by ld.so, and said.
+        if done.returncode != 0 or "cannot be preloaded" in done.stderr:
             raise BenchError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
         printed = json.loads(done.stdout)
         return Measurement(rows=printed["rows"], seconds=printed["seconds"],

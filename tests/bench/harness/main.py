@@ -20,7 +20,8 @@ Builds Weir optimised, measures its jobs beside what a plain loop does, and prin
 Each figure is a ratio to a limit measured in the same run, in turn with Weir, or an absolute one
 where the goal is. Progress is on standard error. tests/bench/README.md says how it is measured.
 
-The file rows need about 3 GB of scratch space. Keep the machine quiet meanwhile."""
+The file rows need about 3 GB of scratch space. The Kafka rows install Java and fetch a broker's
+jars where they are not there, which needs the network once. Keep the machine quiet meanwhile."""
 EPILOG = """\
 exit codes: 0 all ran and every result was right (a goal that is not met is shown, and no error),
 1 a run failed or its result was wrong, 2 wrong usage, 130 interrupted."""

@@ -27,6 +27,8 @@ class Row:
     goal: float | None = None
     flink: str = ""                     # what Flink does, as text
     scratch_bytes: tuple = (0, 0)       # disk space that it takes in full and quick runs
+    # Each takes the Bench and installs what the row needs besides Weir. Called before anything runs.
+    needs: tuple = ()
     # Each takes the Bench and checks the results of a smaller run of the job, or of the limit;
     # raises WrongResult. Run once, before the rounds; equal ones of several rows run once.
     verify: tuple = ()

@@ -9,6 +9,8 @@ def run(bench, rows):
     """[Outcome] in the order of `rows`. Raises BenchError or WrongResult."""
     for row in rows:
         bench.require_space(row.name, bench.pick(*row.scratch_bytes))
+    for needs in dict.fromkeys(needs for row in rows for needs in row.needs):
+        needs(bench)
     outcomes = {}
     for group in dict.fromkeys(row.group for row in rows):
         members = [row for row in rows if row.group == group]

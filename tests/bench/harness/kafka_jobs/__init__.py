@@ -1,0 +1,1 @@
+"""What reads and writes topics: subjects of rows_kafka.py."""
