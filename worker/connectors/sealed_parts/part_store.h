@@ -29,7 +29,7 @@ class PartStore {
   virtual ~PartStore() = default;
   // Whose parts these are, for messages: "files.sink 'out'".
   virtual const std::string& owner() const = 0;
-  // A directory that Open makes, durably.
+  // A directory that is made, durably, by Open or before.
   virtual const std::string& directory() const = 0;
   // Called once. No Prepare is answered before it succeeded, and nothing is published.
   virtual Co<Status> Open() = 0;

@@ -128,6 +128,27 @@ TEST(KafkaSink, RowsAreSeenWhenTheirCheckpointIsPublishedAndNotBefore) {
   EXPECT_EQ(process.sink->progress()->committed, CheckpointId(1));
 }
 
+// More than is kept in memory, at once: there has to be a place for them.
+TEST(KafkaSink, TheFirstRowsAreStagedWhileTheIdentityIsStillTakenOver) {
+  FakeKafka kafka;
+  Process process(kafka, 1);
+  process.files.set_hold(
+      [](std::string_view operation, const std::string&) { return operation == "make_directory"; });
+  bool opened = false;
+  process.sink->Open(process.context, [&](const Status&) { opened = true; });
+  process.executor.RunAll();
+  EXPECT_FALSE(opened);
+  process.files.Release();
+  process.executor.RunUntil([&] { return opened; }, 20'000'000);
+  ASSERT_TRUE(process.sink->Write(Rows(0, 50'000)).ok());
+  ASSERT_TRUE(process.sink->Write(Rows(50'000, 100'000)).ok());
+  auto prepared = process.Prepare(1);
+  ASSERT_TRUE(process.context.failed_.ok()) << process.context.failed_;
+  ASSERT_TRUE(prepared->ok());
+  ASSERT_SAYS_OK(process.Publish(1));
+  EXPECT_THAT(Ids(kafka), testing::SizeIs(100'000));
+}
+
 TEST(KafkaSink, EachCheckpointCommitsTheMarkerWithRowsOrWithout) {
   FakeKafka kafka;
   Process process(kafka, 1);

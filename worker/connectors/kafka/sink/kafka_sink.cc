@@ -6,6 +6,7 @@
 #include "common/base/concat.h"
 #include "common/base/log.h"
 #include "common/record/json_format.h"
+#include "common/storage/file_flows.h"
 #include "worker/connectors/kafka/kafka_records.h"
 #include "worker/connectors/kafka/sink/kafka_stage.h"
 #include "worker/connectors/kafka/sink/kafka_store.h"
@@ -93,6 +94,9 @@ Co<Status> KafkaSink::Begin() {
   rows_ = std::make_unique<KafkaRows>(config_, context_->input_schema(), topic_.partitions,
                                       topic_.message_bytes_max, context_->subtask());
   if (config_.delivery == KafkaDelivery::kAtLeastOnce) co_return co_await BeginSending();
+  // Rows may be staged from here on, while the identity is still being taken over.
+  status = co_await MakeDirectories(context_->files(), context_->staging_directory());
+  if (!status.ok()) co_return status.WithContext(name_);
   BeginStaging();
   co_return Status();
 }

@@ -18,11 +18,9 @@ constexpr int64_t kRetryMaxMicros = 5'000'000;
 }  // namespace
 
 Co<Status> KafkaStore::Open() {
-  Status status = co_await MakeDirectories(*options_.files, options_.directory);
-  if (!status.ok()) co_return status;
   int64_t retry_us = kRetryFirstMicros;
   while (true) {
-    status = co_await TakeOver();
+    Status status = co_await TakeOver();
     if (!status.retryable()) co_return status;
     log::Warning("cannot take the transactional id over yet: ", status.message(),
                  " subtask=", subtask_, " retry_ms=", retry_us / 1000);
