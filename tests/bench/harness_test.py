@@ -265,6 +265,11 @@ class Checks(unittest.TestCase):
             with self.assertRaisesRegex(WrongResult, text):
                 kafka_read.check_rows("topic", collections.Counter(got), due)
 
+    def test_kafka_must_be_fast_enough_each_time(self):
+        self.assertIs(rows_kafka.fast_enough([measurement(1, rate=400_001)] * 2)[1], True)
+        self.assertIs(rows_kafka.fast_enough([measurement(1, rate=rate)
+                                              for rate in (390_000, 900_000)])[1], False)
+
     def test_one_partition_must_fit_into_the_memory(self):
         for mb, small in ((99, True), (100, False)):
             found = [dataclasses.replace(measurement(1), rss_mb=rss) for rss in (50, mb)]
