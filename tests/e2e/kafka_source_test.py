@@ -348,6 +348,45 @@ class QuickLoss(Case):
         self.fails(job, seen, due, topic)
 
 
+class QuickGrowth(Case):
+    def test_partitions_grow_and_are_shared_out_anew(self):
+        """2 to 5 partitions while the job runs, then it goes on at other parallelisms."""
+        topic, due, outputs = self.k.topic("in", 2), [], []
+
+        def add(partitions):
+            for p in range(partitions):
+                due.extend(self.fill(topic, p, [f"{p}-{len(due) + i:05}" for i in range(40)]))
+
+        def seen():
+            return sorted(base64.b64decode(row["value"]).decode()
+                          for output in outputs for row in read_rows(output))
+
+        def start(parallelism, *arguments):
+            outputs.append(self.output())
+            path = self.cluster.write_job(self.job(
+                topic, outputs[-1], endless=True,
+                options={"parallelism": parallelism, "checkpoint.on_cancel": "keep"}))
+            return self.cluster.weir("run", "-d", path, *arguments, code=0).json["id"]
+        add(2)
+        job = start(2)
+        self.wait_for_values(seen, due)
+        self.client.create_partitions(topic, 5)
+        add(5)
+        self.wait_for_values(seen, due)
+        self.assertEqual(self.cluster.status(job)["restarts"], 0)
+        for parallelism in (1, 2, 3, 8):
+            self.cluster.weir("cancel", job, code=0)
+            kept = self.cluster.status(job)["retained_checkpoint"]
+            add(5)
+            job = start(parallelism, "--from", kept)
+            self.wait_for_values(seen, due)
+            add(5)
+            self.wait_for_values(seen, due)
+            checkpoint_behind(self.cluster, job, 2)
+            self.assertEqual(seen(), sorted(due), f"parallelism {parallelism}")
+        self.cluster.weir("cancel", job, code=0)
+
+
 class QuickAway(Case):
     PROXY = True
 
