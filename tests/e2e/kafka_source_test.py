@@ -10,11 +10,12 @@ import json
 import time
 import unittest
 
-from cluster import Cluster, WaitError, last_checkpoint, wait_for
+from cluster import Cluster, WaitError, free_port, last_checkpoint, wait_for
 from jobs import read_rows
 from kafka_jobs import (KafkaInput, checkpoint_behind, copy_job, count_job, files_sink, kafka,
-                        kafka_wire, made, wait_until_refused)
+                        kafka_wire, made, timed, wait_until_refused)
 
+REFUSED_S = 5
 Record = kafka_wire.Record
 
 
@@ -75,6 +76,14 @@ class Case(unittest.TestCase):
         except WaitError:
             pass  # the comparison says more
         self.assertEqual(seen(), sorted(values))
+
+    def refused(self, job, *words):
+        result, took = timed(lambda: self.cluster.weir(
+            "run", "-d", self.cluster.write_job(job), as_json=False))
+        self.assertEqual(result.code, 2, result)
+        for word in words:
+            self.assertIn(word, result.err)
+        self.assertLess(took, REFUSED_S)
 
     def fill(self, topic, partition, values, **more):
         values = list(values)
@@ -268,6 +277,36 @@ class Quick(Case):
             counts.setdefault(row["key"], []).append(row["n"])
         for key, seen in counts.items():
             self.assertEqual(sorted(seen), list(range(1, len(seen) + 1)), key)
+
+
+class QuickRefusals(Case):
+    def test_a_missing_topic_is_refused(self):
+        topic = self.k.topic("in", 1)
+        self.refused(self.job("no-such-topic", self.output()), "no-such-topic", self.k.brokers)
+        self.refused(self.job([topic, "no-such-topic"], self.output()), "no-such-topic")
+        for field in ("start_offsets", "end_offsets"):
+            self.refused(self.job(topic, self.output(), **{field: {f"{topic}:7": 1}}),
+                         topic, "7")
+
+    def test_an_unreachable_broker_is_refused(self):
+        address = f"127.0.0.1:{free_port()}"
+        self.refused(self.job("in", self.output(), brokers=address), address)
+
+    def test_properties_are_passed_on_or_refused(self):
+        topic = self.k.topic("in", 1)
+        due = self.fill(topic, 0, ["a"])
+        for name in ("bootstrap.servers", "group.id", "enable.auto.commit", "auto.offset.reset",
+                     "isolation.level", "enable.auto.offset.store", "enable.partition.eof"):
+            with self.subTest(name=name):
+                self.refused(self.job(topic, self.output(), kafka={name: "x"}), name, "Weir")
+        self.refused(self.job(topic, self.output(), kafka={"no.such.property": "1"}),
+                     "no.such.property")
+        self.refused(self.job(topic, self.output(), kafka={"security.protocol": "pigeon"}),
+                     "security.protocol")
+        self.refused(self.job(topic, self.output(), kafka={"security.protocol": "ssl"}),
+                     self.k.brokers)
+        self.assertEqual(self.values(topic, kafka={"security.protocol": "plaintext",
+                                                   "fetch.max.bytes": "2000000"}), due)
 
 
 class QuickLoss(Case):

@@ -1,6 +1,8 @@
 #include "worker/connectors/kafka/kafka_checks.h"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -86,6 +88,21 @@ Status CheckTopic(const KafkaClusterView& view, const std::string& topic,
   return NotFoundError(Concat("topic '", topic, "' does not exist at ", brokers, ": ", there));
 }
 
+// Of offsets for single partitions of topics that the config names.
+Status CheckPartitions(const KafkaClusterView& view, std::string_view field,
+                       const std::map<TopicPartition, int64_t>& offsets,
+                       const std::string& brokers) {
+  for (const auto& [partition, offset] : offsets) {
+    for (const KafkaListedTopic& listed : view.topics) {
+      if (listed.name != partition.topic || partition.partition < listed.partitions) continue;
+      return InvalidArgumentError(Concat("config field '", field, "' has partition ",
+                                         partition.partition, " of topic '", listed.name,
+                                         "', which has ", listed.partitions, " at ", brokers));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Co<Status> CheckKafkaSource(KafkaAdmin& admin, Executor& owner, Config config) {
@@ -97,7 +114,9 @@ Co<Status> CheckKafkaSource(KafkaAdmin& admin, Executor& owner, Config config) {
   for (const std::string& topic : parsed->topics) {
     if (Status status = CheckTopic(*view, topic, parsed->brokers); !status.ok()) co_return status;
   }
-  co_return Status();
+  Status starts = CheckPartitions(*view, "start_offsets", parsed->start_offsets, parsed->brokers);
+  if (!starts.ok()) co_return starts;
+  co_return CheckPartitions(*view, "end_offsets", parsed->end_offsets, parsed->brokers);
 }
 
 Co<Status> CheckKafkaSink(KafkaAdmin& admin, Executor& owner, Config config, JobId job,

@@ -70,6 +70,18 @@ TEST_F(KafkaChecksTest, AMissingTopicIsNamedWithTheBrokersAndTheNearestOne) {
   }
 }
 
+TEST_F(KafkaChecksTest, OffsetsOfAPartitionThatIsNotThereAreRefused) {
+  const std::string topic = test_kafka::MakeTopic(2);
+  Config config = SourceConfig(topic);
+  config.Set("start_offsets", ConfigMembers{{topic + ":1", 0}});
+  EXPECT_EQ(Source(config).ToString(), "OK");
+  config.Set("end_offsets", ConfigMembers{{topic + ":2", 7}});
+  Status status = Source(config);
+  EXPECT_EQ(status.domain(), ErrorDomain::kUser);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("end_offsets"), HasSubstr("partition 2"),
+                                      HasSubstr(topic), HasSubstr("which has 2")));
+}
+
 TEST_F(KafkaChecksTest, ATransactionTimeoutAboveTheBrokersIsNamedWithTheirs) {
   Config config = SinkConfig(test_kafka::MakeTopic(1));
   config.Set("transaction_timeout", "901s");
