@@ -277,41 +277,17 @@ class RdkafkaConsumer : public KafkaConsumer {
   }
 
   void Poll(size_t rows_max, KafkaBatch* batch) override {
-    Release();
     batch->clear();
     if (!ready_ || assigning_ > 0) {
+      Release();
       batch->events.swap(client_->events);
       return;
     }
-    Client& client = *client_;
-    client.wanted.store(true, std::memory_order_relaxed);
-    messages_.resize(rows_max);
-    const ssize_t got =
-        rd_kafka_consume_batch_queue(client.queue, 0, messages_.data(), messages_.size());
-    count_ = got > 0 ? static_cast<size_t>(got) : 0;
-    batch->rows.reserve(count_);
-    for (size_t i = 0; i < count_; ++i) {
-      const rd_kafka_message_t& message = *messages_[i];
-      if (message.rkt != last_topic_ || message.partition != last_partition_) LookUp(message);
-      if (message.err != RD_KAFKA_RESP_ERR_NO_ERROR) {
-        AddEvent(message, &batch->events);
-      } else if (last_tag_ >= 0) {
-        rd_kafka_timestamp_type_t type = RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
-        const int64_t timestamp_ms = rd_kafka_message_timestamp(&message, &type);
-        taken_bytes_ += message.len;
-        batch->rows.push_back(
-            {.tag = last_tag_,
-             .offset = message.offset,
-             .timestamp_ms = type == RD_KAFKA_TIMESTAMP_NOT_AVAILABLE ? -1 : timestamp_ms,
-             .key = {static_cast<const char*>(message.key), message.key_len},
-             .value = {static_cast<const char*>(message.payload), message.len},
-             .native = &message});
-      }
-    }
-    if (!client.events.empty()) {
-      std::move(client.events.begin(), client.events.end(), std::back_inserter(batch->events));
-      client.events.clear();
-    }
+    // The queue tells when it is empty no longer, so one who sleeps has to have found it empty: not
+    // only messages of partitions that were dropped.
+    do {
+      Take(rows_max, batch);
+    } while (count_ > 0 && batch->empty());
     if (count_ > 0) NudgeIfDue(count_ == rows_max);
   }
 
@@ -441,6 +417,40 @@ class RdkafkaConsumer : public KafkaConsumer {
       client_->events.push_back({.kind = KafkaEvent::Kind::kFailed, .status = std::move(status)});
     }
     wake_();
+  }
+
+  // Some messages of the queue; the batch is empty as long as they are of nobody.
+  void Take(size_t rows_max, KafkaBatch* batch) {
+    Release();
+    Client& client = *client_;
+    client.wanted.store(true, std::memory_order_relaxed);
+    messages_.resize(rows_max);
+    const ssize_t got =
+        rd_kafka_consume_batch_queue(client.queue, 0, messages_.data(), messages_.size());
+    count_ = got > 0 ? static_cast<size_t>(got) : 0;
+    batch->rows.reserve(count_);
+    for (size_t i = 0; i < count_; ++i) {
+      const rd_kafka_message_t& message = *messages_[i];
+      if (message.rkt != last_topic_ || message.partition != last_partition_) LookUp(message);
+      if (message.err != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        AddEvent(message, &batch->events);
+      } else if (last_tag_ >= 0) {
+        rd_kafka_timestamp_type_t type = RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+        const int64_t timestamp_ms = rd_kafka_message_timestamp(&message, &type);
+        taken_bytes_ += message.len;
+        batch->rows.push_back(
+            {.tag = last_tag_,
+             .offset = message.offset,
+             .timestamp_ms = type == RD_KAFKA_TIMESTAMP_NOT_AVAILABLE ? -1 : timestamp_ms,
+             .key = {static_cast<const char*>(message.key), message.key_len},
+             .value = {static_cast<const char*>(message.payload), message.len},
+             .native = &message});
+      }
+    }
+    if (!client.events.empty()) {
+      std::move(client.events.begin(), client.events.end(), std::back_inserter(batch->events));
+      client.events.clear();
+    }
   }
 
   void Release() {

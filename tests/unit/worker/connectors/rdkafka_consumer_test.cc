@@ -113,6 +113,29 @@ class RdkafkaConsumerTest : public ::testing::Test {
   int woken_ = 0;
 };
 
+TEST_F(RdkafkaConsumerTest, WhatIsLeftOfADroppedPartitionDoesNotHideTheRowsBehindIt) {
+  const std::string topic = MakeTopic(2);
+  Write(topic, {{.partition = 0, .value = "a"}, {.partition = 1, .value = "b"}});
+  Open();
+  const Status assigned = Assign({{.partition = {topic, 0}, .offset = 0, .tag = 0},
+                                  {.partition = {topic, 1}, .offset = 0, .tag = 1}});
+  ASSERT_TRUE(assigned.ok()) << assigned;
+  bool seen = false;
+  const auto poll = [&] {
+    KafkaBatch batch;
+    const int woken = woken_;
+    consumer_->Poll(1, &batch);
+    for (const KafkaMessage& message : batch.rows) seen = seen || message.tag == 1;
+    if (batch.empty()) executor_.RunUntil([&] { return woken_ != woken; });
+  };
+  poll();  // sleeps until a fetch has brought both
+  consumer_->Drop({{topic, 0}}, [](const Status&) {});
+  while (!seen) {
+    poll();
+    ASSERT_FALSE(HasFailure()) << "nobody woke it, and the queue is not empty";
+  }
+}
+
 TEST_F(RdkafkaConsumerTest, RowsAreWhatWasWritten) {
   const std::string topic = MakeTopic(3);
   const std::vector<Row> written = {
