@@ -154,9 +154,9 @@ def options_of(parallelism=2, interval="200ms", **more):
             "restart.backoff_max": "1s", **more}
 
 
-def sink_of(kafka, topic, uid="out", **config):
+def sink_of(k, topic, uid="out", **config):
     return {"uid": uid, "type": "kafka.sink",
-            "config": {"brokers": kafka.brokers, "topic": topic, "format": "json",
+            "config": {"brokers": k.brokers, "topic": topic, "format": "json",
                        "key": ["key"], **config}}
 
 
@@ -286,12 +286,13 @@ def wait_until_recovered(cluster, job, generation, seconds=90):
 
 
 def wait_until_refused(cluster, job, *words, seconds=60):
-    """Until the job's failure says all of these words; its status. It must not run meanwhile."""
+    """Until the job says all of these words, as its failure or as what keeps it from going on; its
+    status."""
     def look():
-        status = cluster.status(job)
-        failure = (status or {}).get("failure") or ""
-        return status if all(word in str(failure) for word in words) else None
-    return wait_for(lambda: f"a failure with {words}: {brief(cluster.status(job))}", look,
+        status = cluster.status(job) or {}
+        said = f"{status.get('failure')} {status.get('waiting_for')}"
+        return status if all(word in said for word in words) else None
+    return wait_for(lambda: f"a refusal with {words}: {brief(cluster.status(job))}", look,
                     seconds, 0.1)
 
 
