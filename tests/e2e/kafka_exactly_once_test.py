@@ -1,0 +1,301 @@
+"""Goal: Kafka to Kafka, exactly once, and no transaction left open, whichever process dies in
+whichever gap of publishing a stage.
+
+Method: rows with known counts per key run through a job at a limited rate. A proxy between sink and
+broker holds one request or answer, which is where the gap is; then processes are killed (SIGKILL),
+and started again. For a worker the same by its kill points. Readers of committed rows must be held
+back no longer than 5 s after recovery, and the output is compared with the input, per key in order.
+"""
+
+import dataclasses
+import time
+import unittest
+
+import together
+from cluster import Cluster
+from kafka_jobs import (SETTLED_S, FileInput, KafkaInput, check_counts, check_kcat,
+                        checkpoint_behind, count_job, kafka, made, sink_of, visible,
+                        wait_for_visible, wait_until_recovered, worker_of)
+
+ROWS = 6000
+RATE = 1200
+
+
+@dataclasses.dataclass
+class Gap:
+    """Where a process dies: when the proxy has this frame in its hands."""
+    api: str
+    at: str
+    nth: int = 1
+    at_start: bool = False  # happens only when a sink starts: another kill comes first
+
+
+GAPS = {
+    "before_init": Gap("InitProducerId", "request", at_start=True),
+    "after_init": Gap("InitProducerId", "answer", at_start=True),
+    "before_marker_is_read": Gap("OffsetFetch", "request", at_start=True),
+    "after_begin": Gap("AddPartitionsToTxn", "request"),
+    "partitions_added": Gap("AddPartitionsToTxn", "answer"),
+    "half_produced": Gap("Produce", "request", nth=3),
+    "marker_announced": Gap("AddOffsetsToTxn", "answer"),
+    "before_marker": Gap("TxnOffsetCommit", "request"),
+    "after_marker": Gap("TxnOffsetCommit", "answer"),
+    "before_commit": Gap("EndTxn", "request"),
+    "after_commit": Gap("EndTxn", "answer"),  # applied, its answer lost
+}
+# Kill points of the worker, and the arrival at each that is in the midst of the job.
+POINTS = {
+    "kafka.before_init": 2,
+    "kafka.after_init": 2,
+    "kafka.after_begin": 5,
+    "kafka.half_produced": 5,
+    "kafka.after_marker_sent": 5,
+    "kafka.before_commit": 5,
+    "kafka.after_commit": 5,
+    "kafka.before_notice": 5,
+}
+AT_START = ("kafka.before_init", "kafka.after_init")
+
+
+class Case(unittest.TestCase):
+    def begin(self, kafka, cluster, rows=ROWS, rate=RATE, files=False, sink=None, **options):
+        """Starts the job; (job, rows, output topic)."""
+        source = FileInput(cluster.folder / "in") if files else KafkaInput(kafka)
+        source.add(made(rows))
+        output = kafka.topic("out")
+        job = cluster.submit(count_job(source.vertex(rate=rate),
+                                       sink_of(kafka, output, **(sink or {})), **options))
+        return job, source.rows, output
+
+    def check_recovery(self, kafka, cluster, job, output, generation):
+        wait_until_recovered(cluster, job, generation)
+        kafka.client.wait_until_settled(output, SETTLED_S)
+
+    def check_end(self, kafka, cluster, job, rows, output):
+        status = cluster.finish(job)
+        kafka.client.wait_until_settled(output, SETTLED_S)
+        self.assertEqual(check_counts(kafka, output, rows), len(rows))
+        check_kcat(kafka, output, rows)
+        self.assertEqual(cluster.leftovers(job), [])
+        return status
+
+    def hold(self, kafka, gap):
+        return kafka.proxy.rule(gap.api, at=gap.at, nth=gap.nth, action="hold")
+
+    def at_gap(self, name, victims, times=1, forward=False, rest_s=0.0, sink=None):
+        """Kills `victims` (worker, coordinator) so often in the gap. `forward`: what was held
+        arrives all the same, later than the dead one's successor has started."""
+        gap = GAPS[name]
+        with kafka(proxy=True) as k, Cluster() as cluster:
+            cluster.start_coordinator()
+            for _ in range(2):
+                cluster.start_worker(slots=1)
+            job, rows, output = self.begin(k, cluster, sink=sink)
+            cluster.wait_for_checkpoint(job, 3)
+            held = self.hold(k, gap)
+            if gap.at_start:
+                cluster.workers[0].kill()
+                cluster.start_worker(slots=1)
+            for turn in range(times):
+                request, _ = held.wait(seconds=60)
+                seen = visible(k, output)
+                self.assertLess(seen, len(rows), "too late: all rows were visible at the kill")
+                if turn == 0:
+                    self.assertGreater(seen, 0, "too early: no row was visible at the kill")
+                generation = cluster.status(job)["generation"]
+                # At a start it may be the committer's, wherever that runs: all die.
+                dying = (cluster.live_workers() if gap.at_start else
+                         [worker_of(cluster, job, request.transactional_id)])
+                if "worker" in victims:
+                    for worker in dying:
+                        worker.kill()
+                if "coordinator" in victims:
+                    cluster.coordinators[0].kill()
+                if not forward:
+                    held.release(forward=False)
+                time.sleep(rest_s or 0.5)
+                # Only now: those that live on for a moment must not take it.
+                following = self.hold(k, gap) if turn + 1 < times else None
+                if "coordinator" in victims:
+                    cluster.start_coordinator()
+                if "worker" in victims:
+                    for _ in dying:
+                        cluster.start_worker(slots=1)
+                if following is None:
+                    self.check_recovery(k, cluster, job, output, generation)
+                held.release(forward=forward)
+                held = following
+            self.check_end(k, cluster, job, rows, output)
+
+    def broker_at_gap(self, name, times=1):
+        gap = GAPS[name]
+        with kafka(proxy=True, own=True) as k, Cluster() as cluster:
+            cluster.start_coordinator()
+            for _ in range(2):
+                cluster.start_worker(slots=1)
+            job, rows, output = self.begin(k, cluster, rows=8000 * times, rate=1000)
+            cluster.wait_for_checkpoint(job, 3)
+            for _ in range(times):
+                held = self.hold(k, gap)
+                if gap.at_start:
+                    cluster.live_workers()[0].kill()
+                    cluster.start_worker(slots=1)
+                held.wait(seconds=60)
+                k.broker.kill()
+                held.release(forward=False)
+                k.broker.start()
+                wait_for_visible(k, output, visible(k, output) + 1)
+                k.client.wait_until_settled(output, SETTLED_S)
+            self.check_end(k, cluster, job, rows, output)
+
+    def kill_point(self, point, count):
+        with kafka() as k, Cluster() as cluster:
+            cluster.start_coordinator()
+            other = cluster.start_worker(slots=1)
+            victim = cluster.start_worker(slots=1, kill=f"{point}:{count}")
+            job, rows, output = self.begin(k, cluster)
+            if point in AT_START:
+                cluster.wait_for_checkpoint(job, 3)
+                other.kill()
+                cluster.start_worker(slots=1)
+            victim.wait_until_hit()
+            self.assertEqual(victim.process.returncode, -9, victim.log_tail())
+            generation = cluster.status(job)["generation"]
+            self.assertLess(visible(k, output), len(rows))
+            cluster.start_worker(slots=1)
+            wait_until_recovered(cluster, job, 1)
+            k.client.wait_until_settled(output, SETTLED_S)
+            status = self.check_end(k, cluster, job, rows, output)
+            self.assertGreaterEqual(status["generation"], generation)
+
+    def late(self, name, timeout_s=5):
+        """All die in the gap and come back when the broker has long ended the transaction."""
+        gap = GAPS[name]
+        with kafka(proxy=True) as k, Cluster() as cluster:
+            cluster.start_coordinator()
+            for _ in range(2):
+                cluster.start_worker(slots=1)
+            job, rows, output = self.begin(
+                k, cluster, sink={"transaction_timeout": f"{timeout_s}s"})
+            cluster.wait_for_checkpoint(job, 3)
+            held = self.hold(k, gap)
+            held.wait(seconds=60)
+            generation = cluster.status(job)["generation"]
+            for worker in cluster.live_workers():
+                worker.kill()
+            cluster.coordinators[0].kill()
+            held.release(forward=False)
+            time.sleep(timeout_s + 4)  # the broker looks once a second
+            k.client.wait_until_settled(output, 1)
+            before = visible(k, output)
+            cluster.start_coordinator()
+            for _ in range(2):
+                cluster.start_worker(slots=1)
+            self.check_recovery(k, cluster, job, output, generation)
+            self.check_end(k, cluster, job, rows, output)
+            self.assertTrue(0 < before < len(rows), before)
+
+    def zombie(self, name, timeout_s=5):
+        """A worker stops for longer than everything waits for it, then goes on."""
+        gap = GAPS[name]
+        with kafka(proxy=True) as k, Cluster() as cluster:
+            cluster.start_coordinator()
+            for _ in range(2):
+                cluster.start_worker(slots=1)
+            job, rows, output = self.begin(
+                k, cluster, rows=14000, rate=700, sink={"transaction_timeout": f"{timeout_s}s"})
+            cluster.wait_for_checkpoint(job, 3)
+            held = self.hold(k, gap)
+            request, _ = held.wait(seconds=60)
+            generation = cluster.status(job)["generation"]
+            victim = worker_of(cluster, job, request.transactional_id)
+            victim.pause()
+            held.release()
+            cluster.start_worker(slots=1)
+            begin = time.monotonic()
+            self.check_recovery(k, cluster, job, output, generation)
+            generation = cluster.status(job)["generation"]
+            time.sleep(max(0.0, begin + timeout_s + 2 - time.monotonic()))
+            checkpoint_behind(cluster, job)
+            self.assertEqual(cluster.status(job)["state"], "RUNNING", "too fast")
+            victim.resume()
+            checkpoint_behind(cluster, job, 5)
+            k.client.wait_until_settled(output, SETTLED_S)
+            status = self.check_end(k, cluster, job, rows, output)
+            self.assertEqual(status["generation"], generation, "the zombie disturbed the job")
+
+
+class Quick(Case):
+    def test_worker_half_produced(self):
+        self.at_gap("half_produced", ["worker"])
+
+    def test_worker_after_commit(self):
+        self.at_gap("after_commit", ["worker"])
+
+    def test_coordinator_before_commit(self):
+        self.at_gap("before_commit", ["coordinator"])
+
+    def test_both_after_marker(self):
+        self.at_gap("after_marker", ["worker", "coordinator"])
+
+    def test_worker_twice_before_the_marker_is_read(self):
+        self.at_gap("before_marker_is_read", ["worker"], times=2)
+
+    def test_worker_before_init_which_arrives_late(self):
+        self.at_gap("before_init", ["worker"], forward=True)
+
+    def test_recovery_behind_the_transaction_timeout(self):
+        self.late("half_produced")
+
+    def test_a_zombie_before_its_commit(self):
+        self.zombie("before_commit")
+
+
+class QuickPoints(Case):
+    pass
+
+
+class QuickBroker(Case):
+    def test_broker_before_commit(self):
+        self.broker_at_gap("before_commit")
+
+
+class Long(Case):
+    pass
+
+
+class LongBroker(Case):
+    pass
+
+
+class LongPoints(Case):
+    pass
+
+
+def add(case, name, action):
+    setattr(case, f"test_{name}", action)
+
+
+for gap_name, the_gap in GAPS.items():
+    for who in (("worker",), ("coordinator",), ("worker", "coordinator")):
+        add(Long, f"{'_and_'.join(who)}_{gap_name}",
+            lambda self, g=gap_name, who=who: self.at_gap(g, who))
+    add(Long, f"worker_{gap_name}_late_request",
+        lambda self, g=gap_name: self.at_gap(g, ["worker"], forward=True))
+    add(Long, f"worker_twice_{gap_name}", lambda self, g=gap_name: self.at_gap(
+        g, ["worker"], times=2))
+    add(LongBroker, f"broker_{gap_name}", lambda self, g=gap_name: self.broker_at_gap(g))
+    if not the_gap.at_start:
+        add(Long, f"late_{gap_name}", lambda self, g=gap_name: self.late(g))
+        add(Long, f"zombie_{gap_name}", lambda self, g=gap_name: self.zombie(g))
+add(LongBroker, "broker_twice_after_commit", lambda self: self.broker_at_gap("after_commit", 2))
+for point, count in POINTS.items():
+    sentence = point.replace(".", "_")
+    if point in ("kafka.after_begin", "kafka.before_notice"):
+        add(QuickPoints, sentence, lambda self, p=point, c=count: self.kill_point(p, c))
+    for other in (2,) if point in AT_START else (1, 2, 5, 8):
+        add(LongPoints, f"{sentence}_{other:02}",
+            lambda self, p=point, c=other: self.kill_point(p, c))
+
+if __name__ == "__main__":
+    together.main()

@@ -1,0 +1,155 @@
+"""Goal: whatever becomes of the answer to a commit, and whenever an old commit or abort arrives,
+nothing is doubled and nothing lost.
+
+Method: a proxy cuts requests and answers; or it holds the EndTxn of one transaction, lets the
+client's retry on a new connection pass, and lets the old one go half way through the next
+transaction (a torn transaction). A producer of librdkafka's that does not begin anew after such a
+disturbance loses its atomicity by these very steps: that is tested, too.
+"""
+
+import sys
+import threading
+import time
+import unittest
+
+import together
+from cluster import SOURCE_DIR, Cluster, wait_for
+from kafka_jobs import (SETTLED_S, FileInput, check_counts, check_kcat, count_job, kafka, made,
+                        sink_of, visible, wait_until_recovered, worker_of)
+
+sys.path.insert(0, str(SOURCE_DIR / "tests/support/kafka"))
+
+from kafka_broker_test import RdkafkaProducer  # noqa: E402
+
+ROWS = 8000
+RATE = 800
+
+
+class EveryNth:
+    """True of each n-th request that it is asked about, from the one numbered `first` on."""
+
+    def __init__(self, n, first):
+        self.n, self.first, self.asked = n, first, -1
+
+    def __call__(self, _):
+        self.asked += 1
+        return self.asked % self.n == self.first
+
+
+class Case(unittest.TestCase):
+    def begin(self, k, cluster, parallelism=1, rows=ROWS, rate=RATE, sink=None):
+        source = FileInput(cluster.folder / "in")
+        source.add(made(rows))
+        output = k.topic("out")
+        job = cluster.submit(count_job(source.vertex(rate=rate),
+                                       sink_of(k, output, **(sink or {})),
+                                       parallelism=parallelism))
+        return job, source.rows, output
+
+    def check_end(self, k, cluster, job, rows, output):
+        cluster.finish(job)
+        k.client.wait_until_settled(output, SETTLED_S)
+        self.assertEqual(check_counts(k, output, rows), len(rows))
+        check_kcat(k, output, rows)
+        self.assertEqual(cluster.leftovers(job), [])
+
+    def cuts(self, api, places, times):
+        with kafka(proxy=True) as k, Cluster(1) as cluster:
+            job, rows, output = self.begin(k, cluster, parallelism=2, rows=ROWS // 2)
+            cluster.wait_for_checkpoint(job, 3)
+            rules = [k.proxy.rule(api, at=place, action="cut", count=times // len(places),
+                                  where=EveryNth(len(places), i))
+                     for i, place in enumerate(places)]
+            for rule in rules:
+                rule.wait(times // len(places), seconds=120)
+            self.assertLess(visible(k, output), len(rows), "too late")
+            self.check_end(k, cluster, job, rows, output)
+            self.assertGreaterEqual(sum(len(rule.hits) for rule in rules), times)
+
+    def torn(self, abort, dies):
+        """`dies`: the worker is killed when the old one has arrived, before its next commit."""
+        with kafka(proxy=True) as k, Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker()
+            job, rows, output = self.begin(k, cluster)
+            cluster.wait_for_checkpoint(job, 3)
+            if abort:  # an answer that is lost here makes the client abort
+                k.proxy.rule("TxnOffsetCommit", at="answer", action="drop", count=4)
+            # The last byte of EndTxn v0 and v1 says whether it commits.
+            old = k.proxy.rule("EndTxn", where=lambda request: bool(request.data[-1]) != abort)
+            old.wait(seconds=60)
+            # Half way through the next transaction: one partition's rows are in it.
+            half = k.proxy.rule("Produce", nth=2)
+            half.wait(seconds=60)
+            before = visible(k, output)
+            old.release()
+            time.sleep(0.7)
+            self.assertEqual(visible(k, output), before, "half a transaction has become visible")
+            generation = cluster.status(job)["generation"]
+            if dies:
+                victim = worker_of(cluster, job, f"{job}-out-0")
+                victim.kill()
+                half.release(forward=False)
+                cluster.start_worker()
+                wait_until_recovered(cluster, job, generation)
+                k.client.wait_until_settled(output, SETTLED_S)
+            else:
+                half.release()
+            self.check_end(k, cluster, job, rows, output)
+
+    def naive(self):
+        """The same steps with one instance of librdkafka that just goes on."""
+        with kafka(proxy=True) as k:
+            output = k.topic("out", 2)
+            producer = RdkafkaProducer(k.brokers, output, **{"socket.timeout.ms": "2000"})
+            old = k.proxy.rule("EndTxn")
+            producer.begin()
+            producer.produce(output, 0, [b"whole"])
+            ending = threading.Thread(target=producer.commit)
+            ending.start()
+            old.wait()
+            ending.join(60)  # its retry passes
+            k.client.wait_until_settled(output)
+            self.assertEqual(visible(k, output), 1)
+            producer.begin()
+            producer.produce(output, 0, [b"half"])
+            self.assertEqual(visible(k, output), 1)
+            old.release()
+            wait_for("the half to be visible", lambda: visible(k, output) == 2)
+            producer.close()
+
+
+class Quick(Case):
+    def test_twenty_commits_of_unknown_outcome(self):
+        self.cuts("EndTxn", ("answer", "request"), 20)
+
+    def test_a_commit_comes_late(self):
+        self.torn(abort=False, dies=True)
+
+    def test_an_abort_comes_late(self):
+        self.torn(abort=True, dies=False)
+
+
+class QuickNaive(Case):
+    def test_without_the_defence_a_late_commit_shows_half_a_transaction(self):
+        self.naive()
+
+
+class Long(Case):
+    def test_a_commit_comes_late_and_the_worker_lives(self):
+        self.torn(abort=False, dies=False)
+
+    def test_an_abort_comes_late_and_the_worker_dies(self):
+        self.torn(abort=True, dies=True)
+
+    def test_twenty_commits_whose_answers_are_lost(self):
+        self.cuts("EndTxn", ("answer",), 20)
+
+    def test_twenty_lost_answers_of_everything_else(self):
+        for api in ("AddPartitionsToTxn", "Produce", "AddOffsetsToTxn", "TxnOffsetCommit"):
+            with self.subTest(api=api):
+                self.cuts(api, ("answer", "request"), 20)
+
+
+if __name__ == "__main__":
+    together.main()
