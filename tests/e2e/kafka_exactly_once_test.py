@@ -16,6 +16,7 @@ from cluster import Cluster
 from kafka_jobs import (SETTLED_S, FileInput, KafkaInput, check_counts, check_kcat,
                         checkpoint_behind, count_job, kafka, made, sink_of, visible,
                         wait_for_visible, wait_until_recovered, worker_of)
+from kill_points import KAFKA_POINTS
 
 ROWS = 6000
 RATE = 1200
@@ -42,17 +43,6 @@ GAPS = {
     "after_marker": Gap("TxnOffsetCommit", "answer"),
     "before_commit": Gap("EndTxn", "request"),
     "after_commit": Gap("EndTxn", "answer"),  # applied, its answer lost
-}
-# Kill points of the worker, and the arrival at each that is in the midst of the job.
-POINTS = {
-    "kafka.before_init": 2,
-    "kafka.after_init": 2,
-    "kafka.after_begin": 5,
-    "kafka.half_produced": 5,
-    "kafka.after_marker_sent": 5,
-    "kafka.before_commit": 5,
-    "kafka.after_commit": 5,
-    "kafka.before_notice": 5,
 }
 AT_START = ("kafka.before_init", "kafka.after_init")
 
@@ -289,7 +279,7 @@ for gap_name, the_gap in GAPS.items():
         add(Long, f"late_{gap_name}", lambda self, g=gap_name: self.late(g))
         add(Long, f"zombie_{gap_name}", lambda self, g=gap_name: self.zombie(g))
 add(LongBroker, "broker_twice_after_commit", lambda self: self.broker_at_gap("after_commit", 2))
-for point, count in POINTS.items():
+for point, count in KAFKA_POINTS.items():
     sentence = point.replace(".", "_")
     if point in ("kafka.after_begin", "kafka.before_notice"):
         add(QuickPoints, sentence, lambda self, p=point, c=count: self.kill_point(p, c))

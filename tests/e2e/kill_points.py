@@ -23,3 +23,14 @@ RESTORE_POINTS = {
     "task.while_restoring": 5,  # the four tasks of two slots start once before
     "coordinator.during_restore": 2,
 }
+# Of a worker with a kafka.sink, in a job of the Kafka tests.
+KAFKA_POINTS = {
+    "kafka.before_init": 2,
+    "kafka.after_init": 2,
+    "kafka.after_begin": 5,
+    "kafka.half_produced": 5,
+    "kafka.after_marker_sent": 5,
+    "kafka.before_commit": 5,
+    "kafka.after_commit": 5,
+    "kafka.before_notice": 5,
+}

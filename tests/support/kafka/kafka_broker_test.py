@@ -170,7 +170,8 @@ class QuickShared(SharedBroker):
         # Kafka's own consumer sees the same.
         seen = kafka_broker.run_tool("console-consumer", [
             "--bootstrap-server", self.broker.bootstrap, "--topic", self.topic, "--from-beginning",
-            "--isolation-level", "read_committed", "--timeout-ms", "1500"])
+            "--isolation-level", "read_committed", "--max-messages", str(len(expected)),
+            "--timeout-ms", "30000"])
         self.assertEqual(seen.stdout.split(), expected)
         # The next instance settles it.
         RdkafkaProducer(self.broker.bootstrap, self.topic).close()
