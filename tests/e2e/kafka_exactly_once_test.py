@@ -57,6 +57,10 @@ class Case(unittest.TestCase):
                                        sink_of(kafka, output, **(sink or {})), **options))
         return job, source.rows, output
 
+    def wait_for_the_midst(self, kafka, cluster, job, output):
+        cluster.wait_for_checkpoint(job, 3)
+        wait_for_visible(kafka, output, 1)
+
     def check_recovery(self, kafka, cluster, job, output, generation):
         wait_until_recovered(cluster, job, generation)
         kafka.client.wait_until_settled(output, SETTLED_S)
@@ -81,7 +85,7 @@ class Case(unittest.TestCase):
             for _ in range(2):
                 cluster.start_worker(slots=1)
             job, rows, output = self.begin(k, cluster, sink=sink)
-            cluster.wait_for_checkpoint(job, 3)
+            self.wait_for_the_midst(k, cluster, job, output)
             held = self.hold(k, gap)
             if gap.at_start:
                 cluster.workers[0].kill()
@@ -124,7 +128,7 @@ class Case(unittest.TestCase):
             for _ in range(2):
                 cluster.start_worker(slots=1)
             job, rows, output = self.begin(k, cluster, rows=8000 * times, rate=1000)
-            cluster.wait_for_checkpoint(job, 3)
+            self.wait_for_the_midst(k, cluster, job, output)
             for _ in range(times):
                 held = self.hold(k, gap)
                 if gap.at_start:
@@ -167,7 +171,7 @@ class Case(unittest.TestCase):
                 cluster.start_worker(slots=1)
             job, rows, output = self.begin(
                 k, cluster, sink={"transaction_timeout": f"{timeout_s}s"})
-            cluster.wait_for_checkpoint(job, 3)
+            self.wait_for_the_midst(k, cluster, job, output)
             held = self.hold(k, gap)
             held.wait(seconds=60)
             generation = cluster.status(job)["generation"]
@@ -194,7 +198,7 @@ class Case(unittest.TestCase):
                 cluster.start_worker(slots=1)
             job, rows, output = self.begin(
                 k, cluster, rows=14000, rate=700, sink={"transaction_timeout": f"{timeout_s}s"})
-            cluster.wait_for_checkpoint(job, 3)
+            self.wait_for_the_midst(k, cluster, job, output)
             held = self.hold(k, gap)
             request, _ = held.wait(seconds=60)
             generation = cluster.status(job)["generation"]
