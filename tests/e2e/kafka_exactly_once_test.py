@@ -15,7 +15,8 @@ import together
 from cluster import Cluster
 from kafka_jobs import (SETTLED_S, FileInput, KafkaInput, check_counts, check_kcat,
                         checkpoint_behind, count_job, kafka, made, sink_of, visible,
-                        wait_for_visible, wait_until_recovered, worker_of)
+                        wait_for_visible, wait_until_nothing_old_is_open, wait_until_recovered,
+                        worker_of)
 from kill_points import KAFKA_POINTS
 
 ROWS = 6000
@@ -63,7 +64,7 @@ class Case(unittest.TestCase):
 
     def check_recovery(self, kafka, cluster, job, output, generation):
         wait_until_recovered(cluster, job, generation)
-        kafka.client.wait_until_settled(output, SETTLED_S)
+        wait_until_nothing_old_is_open(kafka, output)
 
     def check_end(self, kafka, cluster, job, rows, output):
         status = cluster.finish(job)
@@ -139,7 +140,7 @@ class Case(unittest.TestCase):
                 held.release(forward=False)
                 k.broker.start()
                 wait_for_visible(k, output, visible(k, output) + 1)
-                k.client.wait_until_settled(output, SETTLED_S)
+                wait_until_nothing_old_is_open(k, output)
             self.check_end(k, cluster, job, rows, output)
 
     def kill_point(self, point, count):
@@ -158,7 +159,7 @@ class Case(unittest.TestCase):
             self.assertLess(visible(k, output), len(rows))
             cluster.start_worker(slots=1)
             wait_until_recovered(cluster, job, 1)
-            k.client.wait_until_settled(output, SETTLED_S)
+            wait_until_nothing_old_is_open(k, output)
             status = self.check_end(k, cluster, job, rows, output)
             self.assertGreaterEqual(status["generation"], generation)
 

@@ -243,6 +243,17 @@ def wait_for_visible(kafka, topic, least, seconds=90):
                     lambda: visible(kafka, topic) >= least, seconds, 0.1)
 
 
+def wait_until_nothing_old_is_open(kafka, topic, seconds=SETTLED_S):
+    """Until readers of committed rows have passed all that is in the topic now: younger
+    transactions of a job that catches up may be open."""
+    ends = {p: kafka.client.high_watermark(topic, p) for p in kafka.client.partitions(topic)}
+
+    def stable():
+        return {p: kafka.client.last_stable_offset(topic, p) for p in ends}
+    wait_for(lambda: f"last stable offsets {stable()} to reach {ends}",
+             lambda: all(offset >= ends[p] for p, offset in stable().items()), seconds, 0.05)
+
+
 def markers(kafka, job, topic, uid="out"):
     """{number: (offset, metadata)} of the markers of a job's sink."""
     found = {}
