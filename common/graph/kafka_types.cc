@@ -119,7 +119,7 @@ TypeDescriptor KafkaSinkType() {
        "rows that are more are published by several transactions, one after the other"},
       {"bad_data", "text", false, "the job's",
        "what to do with a row that the topic does not take (too large, no such partition): fail or "
-       "drop (logged)"},
+       "drop (counted)"},
       {"kafka", "object", false, "",
        "librdkafka properties, like {\"security.protocol\": \"ssl\"}, but for those that Weir sets "
        "itself"},

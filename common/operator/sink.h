@@ -49,6 +49,9 @@ class SinkContext {
   virtual void Wake() = 0;
   // A request in the background failed: ends the generation with this error.
   virtual void Fail(Status status) = 0;
+  // Counts rows that were left out because the output does not take them, as bad_data drop and
+  // dead_letter do.
+  virtual void CountDropped(int64_t rows) = 0;
 };
 
 // The writing side of a sink that commits. Thread: the task's.

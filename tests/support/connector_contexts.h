@@ -96,6 +96,7 @@ class FakeSinkContext : public SinkContext {
   const std::string& staging_directory() const override { return staging_directory_; }
   void Wake() override { woken_ = true; }
   void Fail(Status status) override { failed_ = status; }
+  void CountDropped(int64_t rows) override { dropped_ += rows; }
   void ConfirmCurrent(std::function<void(Status)> done) override {
     ++confirms_;
     executor_.Post([done = std::move(done), answer = confirm_answer_] { done(answer); });
@@ -113,6 +114,7 @@ class FakeSinkContext : public SinkContext {
   int parallelism_ = 1;
   bool woken_ = false;
   Status failed_;
+  int64_t dropped_ = 0;
 
  private:
   ManualExecutor& executor_;

@@ -48,9 +48,9 @@ class Task::Context : public KeyedOperatorContext, public SourceContext, public 
   const std::vector<int>& key_columns(int input) const override;
   StateBackend& state() override;
   // SourceContext
-  void CountDropped(int64_t rows) override;
   void CountLost(int64_t rows) override;
   // SourceContext and SinkContext
+  void CountDropped(int64_t rows) override;
   const JobId& job() const override;
   const std::string& job_name() const override;
   Generation generation() const override;

@@ -353,6 +353,7 @@ TEST(KafkaSink, RowsAboveTheLimitFailOrAreDropped) {
   Process dropping(other, 1, nullptr, config);
   ASSERT_SAYS_OK(dropping.Open());
   ASSERT_TRUE(dropping.sink->Write(Rows(998, 1'002)).ok());
+  EXPECT_EQ(dropping.context.dropped_, 2);
   ASSERT_TRUE(dropping.Prepare(1)->ok());
   ASSERT_SAYS_OK(dropping.Publish(1));
   EXPECT_THAT(Ids(other), ElementsAre(998, 999));

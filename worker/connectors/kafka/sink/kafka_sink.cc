@@ -189,8 +189,8 @@ Status KafkaSink::OnBadRows(const RecordBatch& batch, const std::vector<KafkaBad
              rows_taken_ - batch.rows() + first.row + 1, " of subtask ", context_->subtask(), ": ",
              first.reason, "; the row: ", weir::Describe(batch, first.row));
   if (bad_data_ == BadData::kFail) return InvalidArgumentError(what);
-  rows_dropped_ += static_cast<int64_t>(bad.size());
-  log::Warning("dropped: ", what, " rows=", bad.size(), " dropped_so_far=", rows_dropped_);
+  context_->CountDropped(static_cast<int64_t>(bad.size()));
+  log::Warning("left out: ", what, " rows=", bad.size());
   return {};
 }
 

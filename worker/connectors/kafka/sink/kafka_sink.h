@@ -58,7 +58,6 @@ class KafkaSink : public Sink {
   std::unique_ptr<PlainWriter> writer_;  // at least once
   CommittableOwner* owner_ = nullptr;    // that of both that is there
   int64_t rows_taken_ = 0;
-  int64_t rows_dropped_ = 0;
   CheckpointId committed_;
   int64_t committed_wall_us_ = 0;
   std::shared_ptr<int> alive_ = std::make_shared<int>();  // until Close
