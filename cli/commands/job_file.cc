@@ -43,7 +43,7 @@ void MakePathsAbsolute(JobGraph* graph) {
   std::filesystem::path here = std::filesystem::current_path(error);
   for (JobVertex& vertex : graph->vertices) {
     if (vertex.type != "files.source" && vertex.type != "files.sink" &&
-        vertex.type != "kafka.source") {
+        vertex.type != "kafka.source" && vertex.type != "kafka.sink") {
       continue;
     }
     for (const char* field : {"path", "dead_letter_path"}) {

@@ -65,7 +65,7 @@ Status CheckDeadLetterPath(BadData bad_data, std::string_view dead_letter_path) 
   if (bad_data != BadData::kDeadLetter || !dead_letter_path.empty()) return {};
   return InvalidArgumentError(
       "config field 'dead_letter_path' is missing: bad_data is dead_letter, which needs a "
-      "directory to put rows into that cannot be read");
+      "directory to put such rows into");
 }
 
 }  // namespace weir

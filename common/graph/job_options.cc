@@ -171,7 +171,8 @@ const std::vector<Option>& Options() {
          return ParseUnlimited(text, &o->restart_attempts_max);
        }},
       {"bad_data", "fail", "fail, drop, dead_letter",
-       "what a source does with a row it cannot read",
+       "what a source does with a row it cannot read, kafka.sink with one that its topic does not "
+       "take",
        [](const std::string& text, JobOptions* o) {
          std::optional<BadData> parsed = ParseBadData(text);
          if (parsed.has_value()) o->bad_data = *parsed;

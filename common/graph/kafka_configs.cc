@@ -443,6 +443,7 @@ StatusOr<KafkaSinkConfig> ParseKafkaSinkConfig(const Config& config) {
     parsed.transaction_bytes_max = *bytes;
   }
   WEIR_ASSIGN_OR_RETURN(parsed.bad_data, BadDataField(config));
+  WEIR_ASSIGN_OR_RETURN(parsed.dead_letter_path, DeadLetterPathField(config));
   WEIR_ASSIGN_OR_RETURN(parsed.properties, KafkaPropertiesField(config, KafkaRole::kProducer));
   return parsed;
 }
@@ -488,6 +489,10 @@ std::vector<int> KafkaValueColumns(const KafkaSinkConfig& config, const Schema& 
 
 BadData BadDataOf(const KafkaSinkConfig& config, const JobOptions& options) {
   return config.bad_data.value_or(options.bad_data);
+}
+
+Status CheckDeadLetters(const KafkaSinkConfig& config, const JobOptions& options) {
+  return CheckDeadLetterPath(BadDataOf(config, options), config.dead_letter_path);
 }
 
 }  // namespace weir

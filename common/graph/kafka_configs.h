@@ -94,6 +94,7 @@ struct KafkaSinkConfig {
   int64_t transaction_timeout_us = 60'000'000;
   int64_t transaction_bytes_max = 64 << 20;
   std::optional<BadData> bad_data;  // absent: the job's
+  std::string dead_letter_path;     // a directory, absolute once submitted
 };
 StatusOr<KafkaSinkConfig> ParseKafkaSinkConfig(const Config& config);
 // User error: a column that the config names and `input` does not have, or not with such a type.
@@ -103,6 +104,7 @@ Status CheckKafkaSinkInput(const KafkaSinkConfig& config, const Schema& input);
 std::vector<int> KafkaValueColumns(const KafkaSinkConfig& config, const Schema& input);
 // What the sink does with a row that the topic does not take.
 BadData BadDataOf(const KafkaSinkConfig& config, const JobOptions& options);
+Status CheckDeadLetters(const KafkaSinkConfig& config, const JobOptions& options);
 
 // "brokers": host or host:port, split by commas.
 StatusOr<std::string> KafkaBrokersField(const Config& config);

@@ -118,8 +118,12 @@ TypeDescriptor KafkaSinkType() {
       {"transaction_size_max", "text", false, "64MiB",
        "rows that are more are published by several transactions, one after the other"},
       {"bad_data", "text", false, "the job's",
-       "what to do with a row that the topic does not take (too large, no such partition): fail or "
-       "drop (counted)"},
+       "what to do with a row that the topic does not take (too large, no such partition): fail, "
+       "drop (counted) or dead_letter (counted, and put into a file)"},
+      {"dead_letter_path", "text", false, "",
+       "dead_letter: directory for such rows, made if it is not there; JSON lines with sink, "
+       "topic, "
+       "reason and row"},
       {"kafka", "object", false, "",
        "librdkafka properties, like {\"security.protocol\": \"ssl\"}, but for those that Weir sets "
        "itself"},
@@ -132,9 +136,7 @@ TypeDescriptor KafkaSinkType() {
   };
   d.check_options = [](const Config& config, const JobOptions& options) -> Status {
     WEIR_ASSIGN_OR_RETURN(KafkaSinkConfig parsed, ParseKafkaSinkConfig(config));
-    if (BadDataOf(parsed, options) != BadData::kDeadLetter) return {};
-    return InvalidArgumentError(
-        "kafka.sink keeps no dead letters: set its 'bad_data' to fail or drop");
+    return CheckDeadLetters(parsed, options);
   };
   return d;
 }

@@ -12,6 +12,7 @@ import time
 import unittest
 
 from cluster import Cluster, free_port, wait_for
+from jobs import read_rows
 from kafka_jobs import (SETTLED_S, FileInput, copy_job, count_job, decoded,
                         kafka, made, markers, partition_of, sink_of, timed,
                         wait_for_visible, wait_until_marked)
@@ -148,6 +149,10 @@ class Quick(Case):
         self.assertEqual([r.value.rstrip(b"\r\n") for r in records],
                          [b'a,"x,y",1', b"b,,", b'c,"",-5'])
 
+    def left_out(self):
+        return sum(subtask["dropped_rows"] for vertex in self.status["vertices"]
+                   if vertex["uid"] == "out" for subtask in vertex["subtasks"])
+
     def test_rows_that_are_too_large(self):
         schema = {"key": "STRING", "v": "STRING"}
         rows = [{"key": "a", "v": "x" * 100}, {"key": "b", "v": "y" * 5000},
@@ -156,6 +161,18 @@ class Quick(Case):
             topic = self.k.topic("out", 1, **{"max.message.bytes": 2000})
             _, records = self.publish(rows, schema, topic, bad_data="drop")
             self.assertEqual([r.key for r in records], [b"a", b"c"])
+            self.assertEqual(self.left_out(), 1)
+        with self.subTest(policy="dead_letter"):
+            topic = self.k.topic("out", 1, **{"max.message.bytes": 2000})
+            letters = self.cluster.folder / "letters"
+            _, records = self.publish(rows, schema, topic, bad_data="dead_letter",
+                                      dead_letter_path=str(letters))
+            self.assertEqual([r.key for r in records], [b"a", b"c"])
+            self.assertEqual(self.left_out(), 1)
+            (letter,) = read_rows(letters)
+            self.assertEqual(json.loads(letter["row"]), rows[1])
+            self.assertEqual((letter["sink"], letter["topic"]), ("out", topic))
+            self.assertIn("2000", letter["reason"])
         with self.subTest(policy="fail"):
             topic = self.k.topic("out", 1, **{"max.message.bytes": 2000})
             job = self.cluster.submit(copy_job(

@@ -65,6 +65,12 @@ Co<StatusOr<JobGraph>> CheckJobHere(WorkerEnvironment& environment, CheckJobRequ
       if (BadDataOf(*config, validated->options) != BadData::kDeadLetter) continue;
       field = "dead_letter_path";
       owner = Concat("the dead letters of source '", vertex.uid, "'");
+    } else if (vertex.type == "kafka.sink") {
+      StatusOr<KafkaSinkConfig> config = ParseKafkaSinkConfig(vertex.config);
+      if (!config.ok()) co_return config.status().WithContext(place);
+      if (BadDataOf(*config, validated->options) != BadData::kDeadLetter) continue;
+      field = "dead_letter_path";
+      owner = Concat("the dead letters of sink '", vertex.uid, "'");
     } else {
       continue;
     }

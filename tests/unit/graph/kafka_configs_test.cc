@@ -152,6 +152,19 @@ TEST(KafkaSourceTypeTest, DeadLettersNeedADirectory) {
   EXPECT_EQ((*type.check(config, {}))->ToString(), "(id INT64, name STRING)");
 }
 
+TEST(KafkaSinkTypeTest, DeadLettersNeedADirectory) {
+  const TypeDescriptor& type = BuiltinTypes().find("kafka.sink")->second;
+  Config config{{"brokers", "b:1"}, {"topic", "out"}, {"format", "json"}};
+  JobOptions options;
+  options.bad_data = BadData::kDeadLetter;
+  EXPECT_THAT(type.check_options(config, options).message(), HasSubstr("dead_letter_path"));
+  config.Set("bad_data", "drop");
+  EXPECT_TRUE(type.check_options(config, options).ok());
+  config.Set("bad_data", "dead_letter");
+  config.Set("dead_letter_path", "/dead");
+  EXPECT_TRUE(type.check_options(config, options).ok());
+}
+
 TEST(TopicPatternTest, MatchesWholeNames) {
   TopicPattern pattern = *TopicPattern::Parse("fl.*|delays-[0-9]+");
   EXPECT_TRUE(pattern.Matches("flights"));

@@ -169,7 +169,7 @@ TEST(ValidateTest, RefusesConfigFields) {
   // Whoever says so, the dead letters need a place; one that is not needed does no harm.
   const std::string no_place =
       "vertex 'in' (files.source): config field 'dead_letter_path' is missing: bad_data is "
-      "dead_letter, which needs a directory to put rows into that cannot be read";
+      "dead_letter, which needs a directory to put such rows into";
   EXPECT_EQ(ErrorAfter([](JobGraph& g) { g.vertices[0].config.Set("bad_data", "dead_letter"); }),
             no_place);
   EXPECT_EQ(ErrorAfter([](JobGraph& g) { g.options["bad_data"] = "dead_letter"; }), no_place);

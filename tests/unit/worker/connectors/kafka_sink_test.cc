@@ -45,6 +45,21 @@ std::vector<int64_t> Ids(const FakeKafka& kafka) {
   return ids;
 }
 
+// Values of the rows in the dead letters that are to be seen.
+std::vector<int64_t> LetterIds(const MemoryFileSystem& files) {
+  constexpr std::string_view kRow = R"("row":"{\"value\":\"1)";  // before 001 or the like
+  std::vector<int64_t> ids;
+  for (const std::string& path : files.Files("/dead")) {
+    if (path.starts_with("/dead/.")) continue;
+    const std::string text = files.Bytes(path);
+    for (size_t at = text.find(kRow); at != std::string::npos; at = text.find(kRow, at + 1)) {
+      ids.push_back(std::stoll(text.substr(at + kRow.size())));
+    }
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
 // One generation of one sink subtask in a process of its own.
 class Process {
  public:
@@ -359,6 +374,73 @@ TEST(KafkaSink, RowsAboveTheLimitFailOrAreDropped) {
   EXPECT_THAT(Ids(other), ElementsAre(998, 999));
 }
 
+Config LetterConfig() {
+  Config config = SinkConfig();
+  config.Set("bad_data", "dead_letter");
+  config.Set("dead_letter_path", "/dead");
+  return config;
+}
+
+TEST(KafkaSink, RowsAboveTheLimitBecomeDeadLettersWithTheirCheckpoint) {
+  for (const char* delivery : {"exactly_once", "at_least_once"}) {
+    SCOPED_TRACE(delivery);
+    Config config = LetterConfig();
+    config.Set("delivery", delivery);
+    FakeKafka kafka;
+    kafka.set_message_bytes_max(100);
+    Process process(kafka, 1, nullptr, config);
+    ASSERT_SAYS_OK(process.Open());
+    ASSERT_TRUE(process.sink->Write(Rows(998, 1'002)).ok());
+    EXPECT_EQ(process.context.dropped_, 2);
+    auto prepared = process.Prepare(1);
+    ASSERT_TRUE(prepared.has_value() && prepared->ok());
+    const std::vector<Committable>& listed = **prepared;
+    ASSERT_FALSE(listed.empty());
+    EXPECT_EQ(listed.back().part, 1 << 20);
+    EXPECT_THAT(LetterIds(process.files), IsEmpty());
+    ASSERT_SAYS_OK(process.Publish(1));
+    EXPECT_THAT(Ids(kafka), ElementsAre(998, 999));
+    std::string letters;
+    for (const char* id : {"1000", "1001"}) {
+      letters += Concat(
+          R"({"sink":"out","topic":"out","reason":"its message of 101 bytes is larger than the )",
+          R"(100 that the topic takes","row":"{\"value\":\")", id, R"(\"}"})", "\n");
+    }
+    EXPECT_EQ(process.files.Bytes("/dead/job-out-0-1-0.jsonl"), letters);
+  }
+}
+
+// Left by a job that ends: nobody but the committer, and no topic is asked for them.
+TEST(KafkaSink, DeadLettersAreSettledByTheCommitterAndThoseOfNoCheckpointRemoved) {
+  FakeKafka kafka;
+  kafka.set_message_bytes_max(100);
+  Process process(kafka, 1, nullptr, LetterConfig());
+  ASSERT_SAYS_OK(process.Open());
+  ASSERT_TRUE(process.sink->Write(Rows(1'000, 1'002)).ok());
+  std::vector<Committable> listed = **process.Prepare(1);
+  ASSERT_EQ(listed.size(), 2u);
+  ASSERT_TRUE(process.sink->Write(Rows(1'002, 1'004)).ok());
+  ASSERT_TRUE(process.Prepare(2)->ok());
+  Process next(kafka, 2, process.files.disk(), LetterConfig());
+  ASSERT_SAYS_OK(next.AbortOthers(2, listed));
+  ASSERT_SAYS_OK(next.Commit(listed));
+  EXPECT_THAT(LetterIds(next.files), ElementsAre(0, 1));
+  EXPECT_THAT(next.files.Files("/dead"),
+              ElementsAre("/dead/.weir-sink", "/dead/job-out-0-1-0.jsonl"));
+  EXPECT_EQ(kafka.MarkerOf(kIdentity)->checkpoint, CheckpointId(1));
+}
+
+TEST(KafkaSink, ADirectoryOfSomebodyElseTakesNoDeadLetters) {
+  FakeKafka kafka;
+  Process other(kafka, 1, nullptr, LetterConfig());
+  other.context.uid_ = "other";
+  ASSERT_SAYS_OK(other.Open());
+  Process process(kafka, 1, other.files.disk(), LetterConfig());
+  auto opened = process.Open();
+  ASSERT_TRUE(opened.has_value());
+  EXPECT_THAT(opened->message(), AllOf(HasSubstr("/dead"), HasSubstr("other")));
+}
+
 TEST(KafkaSink, AtLeastOnceFlushesAtTheBarrier) {
   Config config = SinkConfig();
   config.Set("delivery", "at_least_once");
@@ -395,8 +477,10 @@ TEST(KafkaSink, AtLeastOnceFlushesAtTheBarrier) {
 // next generation settles and goes on.
 class Job {
  public:
+  // `letters`: with each row goes one that the topic does not take.
+  explicit Job(bool letters) : letters_(letters) { kafka.set_message_bytes_max(100); }
   bool RunGeneration(std::function<void(Process&)> arrange) {
-    Process process(kafka, ++generation_, disk_);
+    Process process(kafka, ++generation_, disk_, letters_ ? LetterConfig() : SinkConfig());
     disk_ = process.files.disk();
     if (arrange) arrange(process);
     const bool done = Drive(process);
@@ -410,6 +494,7 @@ class Job {
     EXPECT_FALSE(kafka.AnyTransactionOpen());
     Process process(kafka, ++generation_, disk_);
     EXPECT_THAT(process.files.Files("/job/staged"), IsEmpty());
+    EXPECT_EQ(LetterIds(process.files), letters_ ? all : std::vector<int64_t>());
   }
   FakeKafka kafka;
 
@@ -431,6 +516,9 @@ class Job {
     while (completed_rows_ < 12) {
       const int64_t rows = completed_rows_ + 3;
       if (!process.sink->Write(Rows(completed_rows_, rows)).ok()) return false;
+      if (letters_ && !process.sink->Write(Rows(1'000 + completed_rows_, 1'000 + rows)).ok()) {
+        return false;
+      }
       const uint64_t checkpoint = ++last_checkpoint_;
       auto prepared = process.Prepare(checkpoint);
       if (!ok(prepared)) return false;
@@ -443,6 +531,7 @@ class Job {
     return true;
   }
 
+  const bool letters_;
   std::shared_ptr<MemoryFileSystem::Disk> disk_;
   uint64_t generation_ = 0;
   CheckpointId completed_;
@@ -451,14 +540,14 @@ class Job {
   std::vector<Committable> listed_;
 };
 
-TEST(KafkaSink, NothingIsLostOrDoubledWhereverAProcessEnds) {
+void ExpectExactlyOnceWhereverAProcessEnds(bool letters) {
   for (bool disk : {false, true}) {
     for (bool effect : {false, true}) {
       int64_t reached = 1;
       for (int64_t at = 1; reached > 0; ++at) {
         SCOPED_TRACE(
             Concat("ended ", effect ? "after " : "before ", disk ? "operation " : "request ", at));
-        Job job;
+        Job job(letters);
         reached = 0;
         const auto end_at = [&](int64_t number) {
           return [&, number](Process& process) {
@@ -501,6 +590,14 @@ TEST(KafkaSink, NothingIsLostOrDoubledWhereverAProcessEnds) {
       }
     }
   }
+}
+
+TEST(KafkaSink, NothingIsLostOrDoubledWhereverAProcessEnds) {
+  ExpectExactlyOnceWhereverAProcessEnds(false);
+}
+
+TEST(KafkaSink, NoDeadLetterIsLostOrDoubledWhereverAProcessEnds) {
+  ExpectExactlyOnceWhereverAProcessEnds(true);
 }
 
 }  // namespace

@@ -704,6 +704,20 @@ TEST_F(TaskTest, RowsLostBeforeACheckpointAreCountedOnByWhoRestoresIt) {
   EXPECT_EQ(task_->Metrics().at(0).lost_rows, 15);
 }
 
+TEST_F(TaskTest, RowsThatASinkLeavesOutAreInTheMetricsAndTheSnapshot) {
+  disk_files_.PutDirectory("/job/chk-1.2");
+  Make({Vertex("out", "test.sink", false)}, 1, false);
+  Run();
+  task_->Post([this] { trace_.sink_context->CountDropped(4); });
+  inputs_[0]->Push(Barrier{CheckpointId(1), 0});
+  Run();
+  task_->Post([this] { trace_.prepare_done(std::vector<Committable>()); });
+  Run();
+  EXPECT_EQ(task_->Metrics().at(0).dropped_rows, 4);
+  ASSERT_EQ(acks_.size(), 1u);
+  EXPECT_EQ(acks_[0].snapshots.at(0).dropped_rows, 4);
+}
+
 TEST_F(TaskTest, ASinkThatIsNotReadyHoldsTheTaskBackWithANamedReason) {
   Make({Vertex("out", "test.sink", false)}, 1, false);
   trace_.sink_ready = false;

@@ -17,7 +17,23 @@ namespace {
 constexpr int64_t kRetryFirstMicros = 100'000;
 constexpr int64_t kRetryMaxMicros = 1'600'000;  // the last wait; 3.1 s in all
 
+StatusOr<std::string> DeadLetterDirectory(const Config& config) {
+  WEIR_ASSIGN_OR_RETURN(KafkaSinkConfig parsed, ParseKafkaSinkConfig(config));
+  return std::move(parsed.dead_letter_path);
+}
+
+// The others than stages.
+std::vector<Committable> LettersOf(const std::vector<Committable>& committables) {
+  std::vector<Committable> letters;
+  std::copy_if(committables.begin(), committables.end(), std::back_inserter(letters),
+               [](const Committable& committable) { return !IsStage(committable); });
+  return letters;
+}
+
 }  // namespace
+
+KafkaCommitter::KafkaCommitter(KafkaClients& clients)
+    : clients_(clients), letters_("kafka.sink", DeadLetterDirectory) {}
 
 void KafkaCommitter::Open(CommitterContext& context) {
   context_ = &context;
@@ -26,6 +42,7 @@ void KafkaCommitter::Open(CommitterContext& context) {
   config_status_ = config.status();
   if (config.ok()) config_ = *std::move(config);
   transactions_ = clients_.TransactionsFor(context.executor());
+  letters_.Open(context);
 }
 
 void KafkaCommitter::Answer(std::function<void(Status)> done, Status status) {
@@ -40,6 +57,7 @@ StatusOr<KafkaCommitter::StagesBySubtask> KafkaCommitter::Decode(
   WEIR_RETURN_IF_ERROR(config_status_);
   StagesBySubtask stages;
   for (const Committable& committable : committables) {
+    if (!IsStage(committable)) continue;
     WEIR_ASSIGN_OR_RETURN(SealedPart stage, DecodeStage(committable));
     stages[committable.subtask].push_back(std::move(stage));
   }
@@ -54,21 +72,30 @@ StatusOr<KafkaCommitter::StagesBySubtask> KafkaCommitter::Decode(
 void KafkaCommitter::Commit(std::vector<Committable> committables,
                             std::function<void(Status)> done) {
   StatusOr<StagesBySubtask> stages = Decode(committables);
-  if (!stages.ok() || stages->empty()) {
+  if (!stages.ok() || committables.empty()) {
     Answer(std::move(done), stages.status());
     return;
   }
-  scope_.Spawn(CommitAll(*std::move(stages), std::move(done)));
+  scope_.Spawn(CommitAll(*std::move(stages), LettersOf(committables), std::move(done)));
 }
 
-Co<void> KafkaCommitter::CommitAll(StagesBySubtask stages, std::function<void(Status)> done) {
+Co<void> KafkaCommitter::CommitAll(StagesBySubtask stages, std::vector<Committable> letters,
+                                   std::function<void(Status)> done) {
+  Status status;
+  if (!stages.empty()) status = co_await CommitStages(std::move(stages));
+  if (status.ok() && !letters.empty()) {
+    status = co_await Async<Status>([this, &letters](Async<Status>::Done settled) {
+      letters_.Commit(std::move(letters), std::move(settled));
+    });
+  }
+  Answer(std::move(done), status);
+}
+
+Co<Status> KafkaCommitter::CommitStages(StagesBySubtask stages) {
   int64_t retry_us = kRetryFirstMicros;
   while (true) {
     Status status = co_await CommitOnce(stages);
-    if (!status.retryable() || retry_us > kRetryMaxMicros) {
-      Answer(std::move(done), status);
-      co_return;
-    }
+    if (!status.retryable() || retry_us > kRetryMaxMicros) co_return status;
     log::Warning(name_, " cannot commit yet: ", status.message(), " retry_ms=", retry_us / 1000);
     co_await Sleep(context_->timers(), retry_us);
     retry_us *= 2;
@@ -135,12 +162,22 @@ void KafkaCommitter::AbortOthers(Generation generation, std::vector<Committable>
     Answer(std::move(done), stages.status());
     return;
   }
-  scope_.Spawn(AbortStaged(generation, *std::move(stages), std::move(done)));
+  scope_.Spawn(AbortAll(generation, *std::move(stages), LettersOf(listed), std::move(done)));
 }
 
-Co<void> KafkaCommitter::AbortStaged(Generation generation, StagesBySubtask listed,
-                                     std::function<void(Status)> done) {
-  Status status = co_await RemoveStaged(generation, std::move(listed));
+Co<void> KafkaCommitter::AbortAll(Generation generation, StagesBySubtask stages,
+                                  std::vector<Committable> letters,
+                                  std::function<void(Status)> done) {
+  Status status = co_await RemoveStaged(generation, std::move(stages));
+  // Without a word on bad data the job's counts, which is not known here.
+  const bool may_have_letters =
+      config_.bad_data.value_or(BadData::kDeadLetter) == BadData::kDeadLetter &&
+      !config_.dead_letter_path.empty();
+  if (status.ok() && (!letters.empty() || may_have_letters)) {
+    status = co_await Async<Status>([this, generation, &letters](Async<Status>::Done settled) {
+      letters_.AbortOthers(generation, std::move(letters), std::move(settled));
+    });
+  }
   Answer(std::move(done), status);
 }
 

@@ -9,6 +9,7 @@
 #include "common/graph/kafka_configs.h"
 #include "common/operator/sink.h"
 #include "common/threading/co.h"
+#include "worker/connectors/files/files_committer.h"
 #include "worker/connectors/kafka/kafka_client.h"
 #include "worker/connectors/kafka/sink/staged_publisher.h"
 
@@ -16,15 +17,16 @@ namespace weir {
 
 // Settles what kafka.sink sealed: takes over each identity that the checkpoint lists, all at the
 // same time, and publishes what its marker does not cover. No transaction of them is open
-// afterwards. Errors that may heal are tried again for a few seconds, then answered: who asked says
-// so and asks again. Answers may destroy it. Thread: confined to the context's executor.
+// afterwards. Dead letters it settles as files.sink's files are. Errors that may heal are tried
+// again for a few seconds, then answered: who asked says so and asks again. Answers may destroy it.
+// Thread: confined to the context's executor.
 class KafkaCommitter : public Committer {
  public:
-  explicit KafkaCommitter(KafkaClients& clients) : clients_(clients) {}
+  explicit KafkaCommitter(KafkaClients& clients);
 
   void Open(CommitterContext& context) override;
   void Commit(std::vector<Committable> committables, std::function<void(Status)> done) override;
-  // Removes staged files alone, by exact name.
+  // Removes staged files, and hidden ones of dead letters, alone, by exact name.
   void AbortOthers(Generation generation, std::vector<Committable> listed,
                    std::function<void(Status)> done) override;
 
@@ -38,19 +40,22 @@ class KafkaCommitter : public Committer {
   };
 
   StatusOr<StagesBySubtask> Decode(const std::vector<Committable>& committables) const;
-  Co<void> CommitAll(StagesBySubtask stages, std::function<void(Status)> done);
+  Co<void> CommitAll(StagesBySubtask stages, std::vector<Committable> letters,
+                     std::function<void(Status)> done);
+  Co<Status> CommitStages(StagesBySubtask stages);
   Co<Status> Describe();
   Co<Status> CommitOnce(StagesBySubtask stages);
   Co<void> CommitIdentity(int subtask, std::vector<SealedPart> stages,
                           std::shared_ptr<Round> round);
   Co<Status> Settle(int subtask, std::vector<SealedPart> stages);
-  Co<void> AbortStaged(Generation generation, StagesBySubtask listed,
-                       std::function<void(Status)> done);
+  Co<void> AbortAll(Generation generation, StagesBySubtask stages, std::vector<Committable> letters,
+                    std::function<void(Status)> done);
   Co<Status> RemoveStaged(Generation generation, StagesBySubtask listed);
   // As mail of its own, not inside the flow that ends with it.
   void Answer(std::function<void(Status)> done, Status status);
 
   KafkaClients& clients_;
+  FilesCommitter letters_;
   CommitterContext* context_ = nullptr;
   std::string name_;
   Status config_status_;

@@ -55,14 +55,26 @@ void KafkaSink::Open(SinkContext& context, std::function<void(Status)> done) {
   config_ = *std::move(config);
   bad_data_ = BadDataOf(config_, context.options());
   transactions_ = clients_.TransactionsFor(context.executor());
+  if (bad_data_ == BadData::kDeadLetter) {
+    letters_ = std::make_unique<KafkaSinkLetters>(context, config_.dead_letter_path, config_.topic);
+  }
   scope_.Spawn(OpenTopic(std::move(done)));
+}
+
+Co<Status> KafkaSink::OpenLetters() {
+  if (letters_ == nullptr) co_return Status();
+  co_return co_await Async<Status>(
+      [this](Async<Status>::Done done) { letters_->Open(std::move(done)); });
 }
 
 Co<void> KafkaSink::OpenTopic(std::function<void(Status)> done) {
   int64_t retry_us = kRetryFirstMicros;
+  // Where letters go is nothing to wait for.
+  Status status = co_await OpenLetters();
+  const bool opened = status.ok();
   while (true) {
-    Status status = co_await Begin();
-    if (!status.retryable()) {
+    if (opened) status = co_await Begin();
+    if (!opened || !status.retryable()) {
       context_->timers().After(0, [alive = std::weak_ptr<int>(alive_), done = std::move(done),
                                    status = std::move(status)] {
         if (!alive.expired()) done(status);
@@ -140,7 +152,7 @@ void KafkaSink::BeginStaging() {
       std::make_unique<KafkaStore>(std::move(publisher), context.uid(), context.subtask(),
                                    context.resumed_from()),
       std::move(options));
-  owner_ = parts_.get();
+  SetOwner(*parts_);
   parts_->Open([&context](const Status& status) {
     if (!status.ok()) context.Fail(status);
   });
@@ -158,13 +170,25 @@ Co<Status> KafkaSink::BeginSending() {
   writer_ = std::make_unique<PlainWriter>(
       *std::move(producer), name_, &context.timers(), [&context] { context.Wake(); },
       [&context](Status status) { context.Fail(std::move(status)); });
-  owner_ = writer_.get();
+  SetOwner(*writer_);
   writer_->Start();
   co_return Status();
 }
 
+void KafkaSink::SetOwner(CommittableOwner& owner) {
+  owner_ = &owner;
+  if (letters_ == nullptr) return;
+  joined_ = std::make_unique<JoinedOwners>(owner, letters_->parts());
+  owner_ = joined_.get();
+}
+
+const Status& KafkaSink::status() const {
+  if (letters_ != nullptr && !letters_->parts().status().ok()) return letters_->parts().status();
+  return parts_ != nullptr ? parts_->status() : writer_->status();
+}
+
 Status KafkaSink::Write(const RecordBatch& batch) {
-  WEIR_RETURN_IF_ERROR(parts_ != nullptr ? parts_->status() : writer_->status());
+  WEIR_RETURN_IF_ERROR(status());
   if (batch.rows() == 0) return {};
   std::vector<KafkaBadRow> bad;
   const int64_t now_ms = context_->clock().WallMicros() / 1000;
@@ -190,7 +214,13 @@ Status KafkaSink::OnBadRows(const RecordBatch& batch, const std::vector<KafkaBad
              first.reason, "; the row: ", weir::Describe(batch, first.row));
   if (bad_data_ == BadData::kFail) return InvalidArgumentError(what);
   context_->CountDropped(static_cast<int64_t>(bad.size()));
-  log::Warning("left out: ", what, " rows=", bad.size());
+  rows_left_out_ += static_cast<int64_t>(bad.size());
+  if (rows_left_out_ >= tell_at_) {
+    log::Warning("left out: ", what, " rows_so_far=", rows_left_out_);
+    tell_at_ = 2 * rows_left_out_;
+  }
+  if (letters_ == nullptr) return {};
+  for (const KafkaBadRow& one : bad) letters_->Add(batch, one.row, one.reason);
   return {};
 }
 
@@ -219,6 +249,7 @@ void KafkaSink::Close() {
   alive_ = nullptr;
   if (parts_ != nullptr) parts_->Close();
   if (writer_ != nullptr) writer_->Close();
+  if (letters_ != nullptr) letters_->parts().Close();
 }
 
 }  // namespace weir

@@ -10,7 +10,9 @@
 #include "common/graph/kafka_configs.h"
 #include "common/operator/sink.h"
 #include "worker/connectors/kafka/kafka_client.h"
+#include "worker/connectors/kafka/sink/joined_owners.h"
 #include "worker/connectors/kafka/sink/kafka_rows.h"
+#include "worker/connectors/kafka/sink/kafka_sink_letters.h"
 #include "worker/connectors/kafka/sink/plain_writer.h"
 #include "worker/connectors/sealed_parts/sealed_parts.h"
 
@@ -38,12 +40,16 @@ class KafkaSink : public Sink {
 
  private:
   Co<void> OpenTopic(std::function<void(Status)> done);
+  Co<Status> OpenLetters();
   Co<Status> Describe();
   Co<Status> Begin();
   void BeginStaging();
   Co<Status> BeginSending();
   KafkaProducerOptions ProducerOptions(std::string transactional_id) const;
-  // Fails, or drops the rows, as the job wants it.
+  // Of the rows that are written.
+  void SetOwner(CommittableOwner& owner);
+  const Status& status() const;
+  // Fails, or leaves the rows out, as the job wants it.
   Status OnBadRows(const RecordBatch& batch, const std::vector<KafkaBadRow>& bad);
 
   KafkaClients& clients_;
@@ -54,10 +60,14 @@ class KafkaSink : public Sink {
   std::unique_ptr<KafkaTransactions> transactions_;
   KafkaTopic topic_;
   std::unique_ptr<KafkaRows> rows_;
-  std::unique_ptr<SealedParts> parts_;   // exactly once
-  std::unique_ptr<PlainWriter> writer_;  // at least once
-  CommittableOwner* owner_ = nullptr;    // that of both that is there
+  std::unique_ptr<SealedParts> parts_;         // exactly once
+  std::unique_ptr<PlainWriter> writer_;        // at least once
+  std::unique_ptr<KafkaSinkLetters> letters_;  // if bad rows become dead letters
+  std::unique_ptr<JoinedOwners> joined_;       // of rows and letters, where there are letters
+  CommittableOwner* owner_ = nullptr;          // of all that is written
   int64_t rows_taken_ = 0;
+  int64_t rows_left_out_ = 0;
+  int64_t tell_at_ = 1;  // in the log, when that many are left out
   CheckpointId committed_;
   int64_t committed_wall_us_ = 0;
   std::shared_ptr<int> alive_ = std::make_shared<int>();  // until Close

@@ -52,6 +52,10 @@ std::string EncodeStage(const SealedPart& part) {
                 part.parts, '\n');
 }
 
+bool IsStage(const Committable& committable) {
+  return committable.payload.starts_with("kafka-stage ");
+}
+
 StatusOr<SealedPart> DecodeStage(const Committable& committable) {
   std::string_view text = committable.payload;
   SealedPart part;

@@ -30,6 +30,8 @@ std::optional<StagedName> ParseStagedName(std::string_view file_name);
 
 // The payload of a committable: its part, checkpoint and index aside.
 std::string EncodeStage(const SealedPart& part);
+// Whether it is a stage; else it is of dead letters, as files.sink's are.
+bool IsStage(const Committable& committable);
 // kDataLoss when the payload is none of kafka.sink.
 StatusOr<SealedPart> DecodeStage(const Committable& committable);
 
