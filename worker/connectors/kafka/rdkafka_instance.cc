@@ -21,6 +21,7 @@ constexpr size_t kTextBytesMax = 512;
 constexpr int kSliceMs = 500;
 constexpr milliseconds kPatience{5000};
 constexpr int kPauseMs = 10;
+constexpr int64_t kTransactionalLingerMs = 50;
 // A lost answer heals after this time.
 constexpr int64_t kTransactionalSocketMs = 3000;
 constexpr int64_t kSocketMs = 10'000;
@@ -52,6 +53,8 @@ StatusOr<RdkafkaPtr<rd_kafka_conf_t>> MakeProducerConf(const KafkaProducerOption
   } else {
     const int64_t timeout_ms = options.transaction_timeout_us / 1000;
     usual.emplace_back("socket.timeout.ms", Concat(std::min(timeout_ms, kTransactionalSocketMs)));
+    // Larger requests; a commit sends what there is at once.
+    usual.emplace_back("linger.ms", Concat(std::min(timeout_ms - 1, kTransactionalLingerMs)));
     fixed.emplace_back("transactional.id", options.transactional_id);
     fixed.emplace_back("transaction.timeout.ms", Concat(timeout_ms));
     fixed.emplace_back("message.timeout.ms", Concat(timeout_ms));
