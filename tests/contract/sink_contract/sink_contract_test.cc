@@ -47,6 +47,8 @@ struct Kind {
   std::function<std::vector<std::string>(const MemoryFileSystem&)> hidden;
 };
 
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
 std::vector<std::string> Lines(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream in(text);
