@@ -11,6 +11,7 @@ namespace weir {
 namespace {
 
 constexpr int64_t kRetryUs = 200'000;
+constexpr int64_t kRefusedRetryUs = 2'000'000;
 // First patience with a worker that settles; doubled with each attempt, for much output takes long.
 constexpr int64_t kSettleTimeoutUs = 2'000'000;
 constexpr int64_t kSettleTimeoutMaxUs = 60'000'000;
@@ -103,6 +104,7 @@ Co<bool> JobMaster::SettleVertex(SettleRequest request) {
   int64_t timeout_us = kSettleTimeoutUs;
   size_t attempt = 0;
   while (true) {
+    int64_t wait_us = kRetryUs;
     std::vector<WorkerName> names = office_.workers.Names();
     // Those that did not end their tasks in time may not answer this either.
     std::stable_partition(names.begin(), names.end(),
@@ -126,8 +128,11 @@ Co<bool> JobMaster::SettleVertex(SettleRequest request) {
                                  request.vertex.uid, ": ", status.message());
       if (waits != waiting_for_.text()) Event(Concat("waits for ", waits));
       waiting_for_ = std::move(waits);
+      // What only a person can heal is not asked for all the time.
+      const bool refused = status.domain() != ErrorDomain::kInternal && !status.retryable();
+      if (refused) wait_us = kRefusedRetryUs;
     }
-    co_await Sleep(environment_.timers, kRetryUs);
+    co_await Sleep(environment_.timers, wait_us);
   }
 }
 
