@@ -46,7 +46,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "unblocked_channel",  // rows behind a barrier pass a blocked channel
                     "lost_offset",        // a source forgets where one of its files was read up to
                     "forgotten_commit",   // settling leaves out one listed file
-                    "undurable_seal"),    // a sink acknowledges rows that are not durable
+                    "undurable_seal",     // a sink acknowledges rows that are not durable
+                    // an instance goes on after an answer was lost, and a late EndTxn finds it
+                    "no_new_instance_after_disturbed"),
     [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -290,7 +290,8 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--plant", options.plant, "Plants a bug in the code under test")
       ->check(CLI::IsMember({"no_seal", "early_manifest", "early_rename", "unblocked_channel",
-                             "lost_offset", "forgotten_commit", "undurable_seal"}));
+                             "lost_offset", "forgotten_commit", "undurable_seal",
+                             "no_new_instance_after_disturbed", "marker_before_init"}));
   app.add_flag("--quiet", options.quiet, "No traces of failed seeds");
   try {
     app.parse(argc, argv);

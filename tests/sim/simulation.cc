@@ -10,6 +10,8 @@
 #include "worker/connectors/files/file_names.h"
 #include "worker/connectors/files/register.h"
 #include "worker/connectors/generator/generator_source.h"
+#include "worker/connectors/kafka/sink/kafka_committer.h"
+#include "worker/connectors/kafka/sink/kafka_sink.h"
 #include "worker/operators/builtin_operators.h"
 
 namespace weir::sim {
@@ -64,13 +66,34 @@ Simulation::Simulation(World world, std::function<void(const std::string&)> trac
       scheduler_(world_.seed),
       storage_(scheduler_, world_, probes_),
       network_(scheduler_, world_, probes_),
-      fabric_(scheduler_, world_, network_, probes_) {
+      fabric_(scheduler_, world_, network_, probes_),
+      kafka_broker_(
+          {.end_marker_us = [this] { return scheduler_.Between(0, world_.kafka.end_marker_us); }}),
+      kafka_link_(scheduler_, kafka_broker_,
+                  {.lost_request = world_.kafka.lost_request,
+                   .lost_answer = world_.kafka.lost_answer,
+                   .cut = world_.kafka.cut,
+                   .late = world_.kafka.late,
+                   .late_us = world_.kafka.late_us,
+                   .us_max = world_.kafka.us_max}),
+      kafka_clients_(kafka_link_) {
   WEIR_CHECK(current == nullptr);
   current = this;
+  for (const WorldVertex& vertex : world_.vertices) {
+    if (!vertex.topic.empty()) kafka_broker_.CreateTopic(vertex.topic, world_.kafka.partitions);
+  }
+  kafka_link_.set_observer([this](const KafkaLink::Request& request, bool late) {
+    if (late && request.api == "EndTxn") probes_.Hit(Probe::kKafkaLateEnd);
+    if (late && request.api == "InitProducerId") probes_.Hit(Probe::kKafkaLateInit);
+  });
   scheduler_.set_tracer(std::move(tracer));
   RegisterBlackhole(registry_);
   RegisterFilesConnector(registry_);
   RegisterGenerator(registry_);
+  registry_.AddSink(
+      "kafka.sink",
+      {.sink = [this] { return std::make_unique<KafkaSink>(kafka_clients_); },
+       .committer = [this] { return std::make_unique<KafkaCommitter>(kafka_clients_); }});
   RegisterBuiltinOperators(registry_);
   job_ = JobId(scheduler_.random().HexName(32));
   storage_.view().PutDirectory("/checkpoints");
@@ -87,7 +110,9 @@ Simulation::Simulation(World world, std::function<void(const std::string&)> trac
                                   machines_.begin(), machines_.end(), [&](const auto& machine) {
                                     return machine->lives() && machine->process->title() == title;
                                   });
-                            }});
+                            },
+                            [this] { return scheduler_.now_us(); },
+                            world_.kafka.partitions > 0 ? &kafka_broker_ : nullptr});
   for (int i = 0; i < world_.coordinators; ++i) {
     auto machine = std::make_unique<Machine>();
     machine->name = Concat("coordinator-", i);
@@ -608,6 +633,18 @@ void Simulation::Inject(const FaultPlan& plan) {
         machine->process->JumpWall(scheduler_.Between(-kClockJumpUsMax, kClockJumpUsMax));
       }
       break;
+    case FaultKind::kKafkaDown:
+      if (kafka_down_++ == 0) kafka_link_.set_down(true);
+      scheduler_.After(dwell_us, [this] {
+        if (kafka_down_ > 0 && --kafka_down_ == 0) kafka_link_.set_down(false);
+      });
+      break;
+    case FaultKind::kKafkaPartition:
+      if (Machine* worker = Pick(Living(false, true))) {
+        kafka_link_.Block(worker->name);
+        scheduler_.After(dwell_us, [this, name = worker->name] { kafka_link_.Unblock(name); });
+      }
+      break;
     case FaultKind::kCount:
       break;
   }
@@ -637,6 +674,10 @@ void Simulation::Heal() {
   std::fill(std::begin(disk_faults_), std::end(disk_faults_), 0);
   network_.set_faults_on(false);
   network_.UnblockAll();
+  kafka_down_ = 0;
+  kafka_link_.set_faults_on(false);
+  kafka_link_.set_down(false);
+  kafka_link_.UnblockAll();
   is_supervised_ = true;
   for (const auto& machine : machines_) {
     if (machine->lives()) {
@@ -689,6 +730,7 @@ Outcome Simulation::Run() {
   faults_on_ = true;
   storage_.set_faults_on(true);
   network_.set_faults_on(true);
+  kafka_link_.set_faults_on(true);
   for (const FaultPlan& plan : world_.faults) ScheduleFault(plan);
   Start();
   Until([this] { return has_ended_; }, world_.faults_us);
@@ -708,6 +750,9 @@ Outcome Simulation::outcome() const {
   outcome.events = scheduler_.events();
   outcome.simulated_us = scheduler_.now_us();
   outcome.probes = probes_;
+  outcome.probes.Hit(Probe::kKafkaDisturbed, kafka_clients_.disturbed());
+  outcome.probes.Hit(Probe::kKafkaFenced, kafka_clients_.fenced());
+  outcome.probes.Hit(Probe::kKafkaTimedOut, kafka_broker_.timed_out());
   return outcome;
 }
 

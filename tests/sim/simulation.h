@@ -13,6 +13,7 @@
 #include "coordinator/job/coordinator.h"
 #include "tests/sim/checkers/checker.h"
 #include "tests/sim/data_plane.h"
+#include "tests/sim/kafka/sim_kafka_client.h"
 #include "tests/sim/network.h"
 #include "tests/sim/probes.h"
 #include "tests/sim/process.h"
@@ -88,6 +89,8 @@ class Simulation {
   Fabric& fabric() { return fabric_; }
   Storage& storage() { return storage_; }
   Probes& probes() { return probes_; }
+  // The broker of a world that has one, and the way to it.
+  KafkaLink& kafka() { return kafka_link_; }
   const World& world() const { return world_; }
   const JobId& job() const { return job_; }
   std::string job_directory() const { return "/checkpoints/" + job_.value(); }
@@ -142,6 +145,9 @@ class Simulation {
   Storage storage_;
   Network network_;
   Fabric fabric_;
+  KafkaBroker kafka_broker_;
+  KafkaLink kafka_link_;
+  SimKafkaClients kafka_clients_;
   Registry registry_;
   JobId job_;
   std::vector<std::unique_ptr<Machine>> machines_;
@@ -156,6 +162,7 @@ class Simulation {
   bool is_submitted_ = false;
   bool has_ended_ = false;  // the job
   int64_t faults_ = 0;
+  int64_t kafka_down_ = 0;              // how many such faults last
   int64_t disk_faults_[3] = {0, 0, 0};  // full, read-only, hanging: how many last
 };
 

@@ -47,9 +47,9 @@ std::string DescribeOdds(const EffectOdds& odds) {
 
 std::string_view ToString(FaultKind kind) {
   static constexpr std::array<std::string_view, static_cast<size_t>(FaultKind::kCount)> kNames = {
-      "kill worker",       "kill coordinator", "kill all",  "power loss",       "pause worker",
-      "pause coordinator", "stop worker",      "partition", "break connection", "disk full",
-      "disk read-only",    "disk hanging",     "clock jump"};
+      "kill worker",       "kill coordinator", "kill all",   "power loss",       "pause worker",
+      "pause coordinator", "stop worker",      "partition",  "break connection", "disk full",
+      "disk read-only",    "disk hanging",     "clock jump", "kafka down",       "kafka partition"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -72,6 +72,14 @@ const std::vector<std::string>& AllKillPoints() {
   return kPoints;
 }
 
+const std::vector<std::string>& KafkaKillPoints() {
+  static const std::vector<std::string> kPoints = {
+      "kafka.before_init",   "kafka.after_init",        "kafka.after_begin",
+      "kafka.half_produced", "kafka.after_marker_sent", "kafka.before_commit",
+      "kafka.after_commit",  "kafka.before_notice"};
+  return kPoints;
+}
+
 std::string World::ToString() const {
   std::string out = Concat("world ", seed, ": ", shape, "\n");
   out += Concat("  rows ", rows, " in ", files.size(), " files, ", keys.size(), " keys, at most ",
@@ -83,6 +91,12 @@ std::string World::ToString() const {
   out += Concat("  speed: calls ", Seconds(rpc_us_max), ", storage ", Seconds(storage_us_max),
                 ", channels ", Seconds(channel_us_max), " and ", channel_window_bytes,
                 " bytes, steps ", Seconds(step_us_max), "\n");
+  if (kafka.partitions > 0) {
+    out += Concat("  kafka: ", kafka.partitions, " partitions, lost request ",
+                  Odds(kafka.lost_request), ", lost answer ", Odds(kafka.lost_answer), ", cut ",
+                  Odds(kafka.cut), ", late ", Odds(kafka.late), " (up to ", Seconds(kafka.late_us),
+                  "), ends within ", Seconds(kafka.end_marker_us), "\n");
+  }
   out += Concat("  faults for ", Seconds(faults_us), "; odds: ", DescribeOdds(odds), "\n");
   for (const FaultPlan& plan : faults) {
     out += Concat("    ", sim::ToString(plan.kind), " every ", Seconds(plan.every_us), ", up to ",

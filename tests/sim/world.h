@@ -41,8 +41,12 @@ enum class FaultKind {
   kDiskReadOnly,
   kDiskHanging,
   kClockJump,  // of a process's wall clock
+  // Of worlds with a Kafka broker.
+  kKafkaDown,       // its process dies and is started again
+  kKafkaPartition,  // nothing goes between a worker and the broker
   kCount
 };
+inline constexpr int kFaultKindsWithoutKafka = static_cast<int>(FaultKind::kKafkaDown);
 std::string_view ToString(FaultKind kind);
 
 struct FaultPlan {
@@ -90,9 +94,22 @@ struct WorldVertex {
   int branch = -1;
   // kSink.
   std::vector<std::string> columns;  // of its rows, in order
-  std::string directory;
+  std::string directory;             // of files
+  std::string topic;                 // of Kafka, instead of a directory; "": none
   bool csv = false;
   bool header = true;
+};
+
+// The Kafka broker of a world, and its faults while they are on.
+struct WorldKafka {
+  int partitions = 0;  // of each topic; 0: there is no broker
+  double lost_request = 0;
+  double lost_answer = 0;
+  double cut = 0;
+  double late = 0;  // carried out long after the sender gave it up
+  int64_t late_us = 0;
+  int64_t us_max = 3'000;         // an ordinary way
+  int64_t end_marker_us = 5'000;  // at most, until a partition knows of an EndTxn
 };
 
 // Everything a seed decides before the first event: the job, its input, the cluster, the odds.
@@ -136,6 +153,7 @@ struct World {
   // Faults.
   int64_t faults_us = 0;  // they last so long, then everything heals
   EffectOdds odds;
+  WorldKafka kafka;
   std::vector<std::string> kill_points;  // two-stage: those that are on in this world
   std::vector<FaultPlan> faults;
 
@@ -147,7 +165,8 @@ World DrawWorld(uint64_t seed);
 
 // Texts with all that may go wrong in a text. WorldRow::text is an index.
 const std::vector<std::string>& WorldTexts();
-// Names of all kill points of coordinator and worker.
+// Names of all kill points of coordinator and worker, and of those of kafka.sink.
 const std::vector<std::string>& AllKillPoints();
+const std::vector<std::string>& KafkaKillPoints();
 
 }  // namespace weir::sim

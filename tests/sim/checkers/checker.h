@@ -23,6 +23,8 @@ struct StorageEvent {
   const std::string& to;  // link, rename
 };
 
+class KafkaBroker;
+
 // What a checker works with.
 struct CheckContext {
   const World& world;
@@ -31,6 +33,8 @@ struct CheckContext {
   std::function<void(std::string)> violation;  // the seed has failed; the first one counts
   // Whether the process of this title is alive.
   std::function<bool(std::string_view)> lives;
+  std::function<int64_t()> now_us;
+  KafkaBroker* kafka = nullptr;  // to look at, and to observe; nullptr: there is none
 };
 
 // Watches one promise of the system through a whole run. Knows nothing of the code under test but

@@ -17,7 +17,7 @@ void CommitsChecker::OnStorage(const StorageEvent& event) {
     for (const CompletedEntry& entry : facts_.completed()) {
       for (size_t index : entry.listed) {
         const ListedPart& part = facts_.parts()[index];
-        if (facts_.disk().IsDurable(part.final_path)) continue;
+        if (part.is_staged() || facts_.disk().IsDurable(part.final_path)) continue;
         context_.violation(Concat("the job is FINISHED, but ", part.final_path,
                                   ", which checkpoint ", entry.checkpoint,
                                   " lists, is not visible for good"));
@@ -128,8 +128,9 @@ void CommitsChecker::OnPowerLoss() {
   for (const CompletedEntry& entry : facts_.completed()) {
     for (size_t index : entry.listed) {
       const ListedPart& part = facts_.parts()[index];
-      if (facts_.disk().Exists(part.final_path) || facts_.disk().Exists(part.pending_path))
-        continue;
+      if (part.is_staged() && (part.pending_path.empty() || facts_.IsPublished(part))) continue;
+      if (!part.is_staged() && facts_.disk().Exists(part.final_path)) continue;
+      if (facts_.disk().Exists(part.pending_path)) continue;
       context_.violation(Concat("a power loss took ", part.pending_path, ", which checkpoint ",
                                 entry.checkpoint, " lists"));
       return;

@@ -86,7 +86,8 @@ std::string CompletionChecker::CheckDurable(const CompletedEntry& entry) const {
   for (size_t index : entry.listed) {
     const ListedPart& part = facts_.parts()[index];
     // One that got its name meanwhile was durable under the other.
-    if (disk.Exists(part.pending_path) && !disk.IsDurable(part.pending_path)) {
+    if (!part.pending_path.empty() && disk.Exists(part.pending_path) &&
+        !disk.IsDurable(part.pending_path)) {
       return Concat(part.pending_path, " is not durable");
     }
   }

@@ -10,6 +10,7 @@
 #include "tests/support/memory_disk.h"
 #include "worker/checkpoint/snapshot_files.h"
 #include "worker/connectors/files/files_source.h"
+#include "worker/connectors/kafka/kafka_records.h"
 #include "worker/state/state_format.h"
 
 namespace weir::sim {
@@ -26,6 +27,26 @@ int64_t Int64At(std::string_view bytes, size_t offset) {
 std::string Shown(const Fold::KeyState& state) {
   return Concat("count ", state.count, " total ",
                 state.has_total ? Concat(state.total) : std::string("null"));
+}
+
+// The values of staged records as lines; "": done.
+std::string StagedLines(std::string_view bytes, std::string* lines) {
+  if (bytes.size() < kKafkaFileHeaderBytes) return "it is cut off";
+  Status header = CheckKafkaFileHeader(bytes.substr(0, kKafkaFileHeaderBytes));
+  if (!header.ok()) return header.message();
+  KafkaBlockReader blocks(bytes.substr(kKafkaFileHeaderBytes));
+  KafkaBlock block;
+  while (true) {
+    StatusOr<bool> more = blocks.Next(&block);
+    if (!more.ok()) return more.status().message();
+    if (!*more) break;
+    KafkaRecordReader reader(block);
+    for (KafkaRecordView record; reader.Next(&record);) {
+      lines->append(record.value.value_or("null")).push_back('\n');
+    }
+    if (!reader.status().ok()) return reader.status().message();
+  }
+  return blocks.used() + kKafkaFileHeaderBytes == bytes.size() ? "" : "it is cut off";
 }
 
 }  // namespace
@@ -255,7 +276,9 @@ std::string ConsistentCutChecker::CheckSealed(const CompletedEntry& entry, Cut* 
   for (const Cut& earlier : cuts_) known.insert(earlier.parts.begin(), earlier.parts.end());
   for (size_t index : known) {
     const ListedPart& part = facts_.parts()[index];
-    if (!listed.contains(index) && !facts_.disk().IsDurable(part.final_path)) {
+    const bool is_out = part.is_staged() ? !listed.contains(index) && facts_.IsPublished(part)
+                                         : facts_.disk().IsDurable(part.final_path);
+    if (!listed.contains(index) && !is_out) {
       return Concat(part.pending_path, ", which checkpoint ", part.first_listed,
                     " lists, is neither listed again nor visible for good");
     }
@@ -282,8 +305,28 @@ std::string ConsistentCutChecker::CheckSealed(const CompletedEntry& entry, Cut* 
   return "";
 }
 
+// What is published is removed: its rows are remembered.
+std::string ConsistentCutChecker::AddStaged(size_t index) {
+  const ListedPart& part = facts_.parts()[index];
+  if (part.pending_path.empty()) return "";
+  auto it = staged_.find(index);
+  if (it == staged_.end()) {
+    const std::string* bytes = facts_.disk().Bytes(part.pending_path);
+    if (bytes == nullptr) return Concat(part.pending_path, ", which it lists, does not exist");
+    std::string lines;
+    std::string problem = StagedLines(*bytes, &lines);
+    OutputFile file = ReadOutputFile(facts_.workload(), part.sink, lines);
+    if (problem.empty()) problem = file.problem;
+    if (!problem.empty()) return Concat(part.pending_path, ": ", problem);
+    it = staged_.emplace(index, std::move(file)).first;
+  }
+  for (const OutputRow& row : it->second.rows) ++sealed_[part.sink][row.branch][row.row];
+  return "";
+}
+
 std::string ConsistentCutChecker::AddSealed(size_t index) {
   const ListedPart& part = facts_.parts()[index];
+  if (part.is_staged()) return AddStaged(index);
   const std::string* bytes = facts_.disk().Bytes(part.pending_path);
   if (bytes == nullptr) bytes = facts_.disk().Bytes(part.final_path);
   if (bytes == nullptr) return Concat(part.pending_path, ", which it lists, does not exist");

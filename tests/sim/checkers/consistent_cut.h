@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,6 +40,7 @@ class ConsistentCutChecker : public Checker {
   std::string CheckSealed(const CompletedEntry& entry, Cut* cut);
   std::string ReadHandle(const StateHandle& handle, const std::string** bytes) const;
   std::string AddSealed(size_t part);
+  std::string AddStaged(size_t part);
   void Rebuild();
 
   const CheckContext context_;
@@ -46,6 +48,7 @@ class ConsistentCutChecker : public Checker {
   std::optional<Fold> fold_;
   std::vector<std::vector<std::vector<uint16_t>>> sealed_;  // by vertex, branch, row: times
   std::vector<Cut> cuts_;
+  std::map<size_t, OutputFile> staged_;  // by index into Facts::parts()
 };
 
 }  // namespace weir::sim

@@ -2,6 +2,7 @@
 
 #include "common/base/concat.h"
 #include "common/storage/file_system.h"
+#include "tests/sim/kafka/kafka_broker.h"
 #include "tests/support/memory_disk.h"
 
 namespace weir::sim {
@@ -43,10 +44,19 @@ void ExactlyOnceChecker::OnStorage(const StorageEvent& event) {
 }
 
 void ExactlyOnceChecker::Add(int sink, const std::string& path) {
-  const Workload& workload = facts_.workload();
   const std::string* bytes = facts_.disk().Bytes(path);
-  if (bytes == nullptr) return;
-  const OutputFile& file = facts_.Read(sink, *bytes);
+  if (bytes != nullptr) AddRows(sink, path, facts_.Read(sink, *bytes));
+}
+
+void ExactlyOnceChecker::AddRecords(int sink, const std::vector<const KafkaModelRecord*>& records) {
+  std::string lines;
+  for (const KafkaModelRecord* record : records) lines += record->value.value_or("null") + "\n";
+  AddRows(sink, Concat("topic ", facts_.workload().vertex(sink).topic),
+          ReadOutputFile(facts_.workload(), sink, lines));
+}
+
+void ExactlyOnceChecker::AddRows(int sink, const std::string& path, const OutputFile& file) {
+  const Workload& workload = facts_.workload();
   if (!file.problem.empty()) {
     context_.violation(Concat(path, ": ", file.problem));
     return;
@@ -75,6 +85,12 @@ void ExactlyOnceChecker::Add(int sink, const std::string& path) {
 void ExactlyOnceChecker::OnPowerLoss() {
   Clear();
   for (auto& [sink, visible] : visible_) {
+    const std::string& topic = facts_.workload().vertex(sink).topic;
+    for (int32_t partition = 0; !topic.empty() && partition < context_.kafka->partitions(topic);
+         ++partition) {
+      AddRecords(sink, context_.kafka->ReadCommitted(topic, partition));
+    }
+    if (!topic.empty()) continue;
     const std::string& directory = facts_.workload().vertex(sink).directory;
     for (const std::string& name : facts_.disk().Names(directory)) {
       if (!name.starts_with('.')) Add(sink, JoinPath(directory, name));

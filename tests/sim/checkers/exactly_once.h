@@ -10,6 +10,8 @@
 
 namespace weir::sim {
 
+struct KafkaModelRecord;
+
 // Output shows every row that the plain fold over the input makes, with its values, and shows none
 // twice at any time. Behind an aggregate of every row: the counts of a key are 1 … n, each once,
 // and from one to the next the sum grows by the value of the row that bears it.
@@ -22,6 +24,8 @@ class ExactlyOnceChecker : public Checker {
   void OnStorage(const StorageEvent& event) override;
   void OnPowerLoss() override;
   void AtEnd() override;
+  // Values of records that became visible in the topic of a sink.
+  void AddRecords(int sink, const std::vector<const KafkaModelRecord*>& records);
 
  private:
   // What is visible of one sink.
@@ -33,6 +37,7 @@ class ExactlyOnceChecker : public Checker {
 
   void Clear();
   void Add(int sink, const std::string& path);
+  void AddRows(int sink, const std::string& where, const OutputFile& file);
   void CheckCounts(int sink);
   std::string Describe(const OutputRow& row) const;
   std::string KeyText(int key) const;

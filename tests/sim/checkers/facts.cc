@@ -6,7 +6,10 @@
 #include <charconv>
 
 #include "common/base/concat.h"
+#include "tests/sim/kafka/kafka_broker.h"
 #include "worker/connectors/files/file_names.h"
+#include "worker/connectors/kafka/kafka_marker.h"
+#include "worker/connectors/kafka/sink/kafka_stage.h"
 
 namespace weir::sim {
 namespace {
@@ -134,6 +137,33 @@ void Facts::LoadManifest(CompletedEntry* entry) {
   for (const OperatorSnapshot& snapshot : manifest->snapshots) {
     for (const Committable& committable : snapshot.committables) {
       const int sink = workload_.VertexOf(committable.uid);
+      if (sink >= 0 && !workload_.vertex(sink).topic.empty()) {
+        StatusOr<SealedPart> stage = DecodeStage(committable);
+        if (!stage.ok()) {
+          entry->problem = Concat(path, ": ", stage.status().message());
+          return;
+        }
+        const std::string key =
+            Concat(committable.uid, "-", committable.subtask, "-", committable.checkpoint, "-",
+                   committable.part, "-", committable.generation);
+        auto [it, is_new] = part_of_.emplace(key, parts_.size());
+        if (is_new) {
+          ListedPart part;
+          part.sink = sink;
+          if (!stage->name.empty()) {
+            part.pending_path = JoinPath(JoinPath(job_directory_, "staged"), stage->name);
+          }
+          part.length = stage->bytes;
+          part.generation = committable.generation;
+          part.sealed_at = committable.checkpoint;
+          part.first_listed = entry->checkpoint;
+          part.subtask = committable.subtask;
+          part.index = committable.part;
+          parts_.push_back(std::move(part));
+        }
+        entry->listed.push_back(it->second);
+        continue;
+      }
       StatusOr<FilePart> part = DecodeFilePart(committable.payload);
       if (sink < 0 || !part.ok()) {
         entry->problem = Concat(path, " lists rows that cannot be understood, of sink ",
@@ -156,6 +186,18 @@ void Facts::LoadManifest(CompletedEntry* entry) {
     }
   }
   entry->manifest = *std::move(manifest);
+}
+
+bool Facts::IsPublished(const ListedPart& part) const {
+  const std::string& uid = workload_.vertex(part.sink).uid;
+  const std::string group =
+      Concat(job_directory_.substr(job_directory_.rfind('/') + 1), "-", uid, "-", part.subtask);
+  context_.kafka->Advance(context_.now_us());
+  const KafkaGroupOffset offset =
+      context_.kafka->Decided(group, workload_.vertex(part.sink).topic, 0);
+  StatusOr<KafkaMarker> marker = ParseMarker(offset.offset, offset.metadata);
+  return marker.ok() &&
+         std::pair(part.sealed_at, part.index) <= std::pair(marker->checkpoint, marker->part);
 }
 
 void Facts::OnPowerLoss() {

@@ -19,12 +19,16 @@ namespace weir::sim {
 // A file of rows that a completed checkpoint lists.
 struct ListedPart {
   int sink = 0;              // vertex
-  std::string pending_path;  // hidden
-  std::string final_path;
+  std::string pending_path;  // hidden; staged; "": a stage without rows
+  std::string final_path;    // "": goes to Kafka
   int64_t length = 0;
   Generation generation;  // that sealed it
   CheckpointId sealed_at;
   CheckpointId first_listed;  // completed checkpoint
+  // Of Kafka.
+  int subtask = 0;
+  int index = 0;  // of the parts sealed at that checkpoint
+  bool is_staged() const { return final_path.empty(); }
 };
 
 // A COMPLETED entry.
@@ -100,6 +104,8 @@ class Facts : public Checker {
   const ListedPart* FindPart(const std::string& pending_path) const;
 
   OutputPath Locate(std::string_view path) const;
+  // Whether the marker of its identity says that it is published. REQUIRES: is_staged.
+  bool IsPublished(const ListedPart& part) const;
   // The rows of a file of this content.
   const OutputFile& Read(int sink, std::string_view bytes);
 

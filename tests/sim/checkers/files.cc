@@ -73,7 +73,10 @@ void FilesChecker::OnPowerLoss() {
 void FilesChecker::AtEnd() {
   // Its checkpoints are deleted when a job is FINISHED.
   for (const std::string& name : facts_.disk().Names(facts_.job_directory())) {
-    if (name.starts_with("chk-") || name == "staged" || name == "shared" || name == "restored") {
+    // What was staged in is gone; the directory itself stays.
+    const bool staged =
+        name == "staged" && !facts_.disk().Names(JoinPath(facts_.job_directory(), name)).empty();
+    if (name.starts_with("chk-") || staged || name == "shared" || name == "restored") {
       context_.violation(
           Concat(facts_.job_directory(), "/", name, " is left although the job has ended"));
       return;

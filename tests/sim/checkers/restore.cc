@@ -38,7 +38,8 @@ std::string RestoreChecker::Check(const StartTasksRequest& request) const {
   for (const CompletedEntry& entry : facts_.completed()) {
     for (size_t index : entry.listed) {
       const ListedPart& part = facts_.parts()[index];
-      if (!facts_.disk().IsDurable(part.final_path)) {
+      if (part.is_staged() ? !facts_.IsPublished(part)
+                           : !facts_.disk().IsDurable(part.final_path)) {
         return Concat(part.pending_path, ", which checkpoint ", entry.checkpoint,
                       " lists, is not visible for good yet");
       }

@@ -394,6 +394,20 @@ std::vector<std::string> KafkaBroker::OpenTransactions() const {
   return open;
 }
 
+KafkaGroupOffset KafkaBroker::Decided(const std::string& group, const std::string& topic,
+                                      int32_t partition) const {
+  auto it = groups_.find(group);
+  if (it == groups_.end()) return {};
+  for (const auto& [id, transactions] : ids_) {
+    if (transactions.state != State::kPrepareCommit) continue;
+    auto pending = it->second.pending.find(transactions.producer.id);
+    if (pending == it->second.pending.end()) continue;
+    auto offset = pending->second.find({topic, partition});
+    if (offset != pending->second.end()) return offset->second;
+  }
+  return Committed(group, topic, partition);
+}
+
 KafkaGroupOffset KafkaBroker::Committed(const std::string& group, const std::string& topic,
                                         int32_t partition) const {
   auto it = groups_.find(group);

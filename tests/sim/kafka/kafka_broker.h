@@ -109,6 +109,9 @@ class KafkaBroker {
   std::vector<std::string> OpenTransactions() const;
   KafkaGroupOffset Committed(const std::string& group, const std::string& topic,
                              int32_t partition) const;
+  // The same as it will be when what is decided has reached the group.
+  KafkaGroupOffset Decided(const std::string& group, const std::string& topic,
+                           int32_t partition) const;
   // Aborted because they took too long.
   int64_t timed_out() const { return timed_out_; }
 

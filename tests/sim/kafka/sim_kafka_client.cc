@@ -1,5 +1,6 @@
 #include "tests/sim/kafka/sim_kafka_client.h"
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <set>
@@ -19,7 +20,7 @@ namespace {
 constexpr int64_t kPatienceUs = 5'000'000;  // of a call
 constexpr int64_t kReconnectUs = 50'000;
 constexpr int64_t kAskAgainUs = 50'000;
-constexpr size_t kBatchRows = 100;
+constexpr size_t kBatchRows = 1000;
 
 Async<bool> Sleep(Process& process, int64_t us) {
   return Async<bool>([&process, us](Async<bool>::Done done) {
@@ -217,15 +218,16 @@ class SimKafkaProducer : public TransactionalProducer {
       KafkaRecordReader reader(block);
       KafkaRecordView view;
       while (reader.Next(&view)) {
-        if (queue_.empty() || queue_.back().partition != block.partition ||
-            queue_.back().records.size() >= kBatchRows) {
-          queue_.push_back({block.partition, {}});
-        }
+        // As librdkafka: what waits for a partition goes together.
+        auto batch = std::find_if(queue_.begin(), queue_.end(), [&](const Batch& waits) {
+          return waits.partition == block.partition && waits.records.size() < kBatchRows;
+        });
+        if (batch == queue_.end()) batch = queue_.insert(queue_.end(), {block.partition, {}});
         KafkaModelRecord record;
         if (view.key) record.key = std::string(*view.key);
         if (view.value) record.value = std::string(*view.value);
         record.timestamp_ms = view.timestamp_ms;
-        queue_.back().records.push_back(std::move(record));
+        batch->records.push_back(std::move(record));
       }
       if (!reader.status().ok()) return {KafkaVerdict::kFatal, reader.status()};
     }

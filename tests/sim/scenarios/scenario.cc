@@ -175,6 +175,17 @@ class WorldMaker {
     if (!options_.part_size_max.empty()) {
       config += Concat(", \"part_size_max\": \"", options_.part_size_max, "\"");
     }
+    if (options_.kafka_partitions > 0) {
+      vertex.directory.clear();
+      vertex.topic = vertex.uid;
+      world_.kafka.partitions = options_.kafka_partitions;
+      int sink = AddVertex(std::move(vertex), "kafka.sink",
+                           Concat("\"brokers\": \"broker:9092\", \"topic\": \"out\", \"format\": "
+                                  "\"json\"",
+                                  options_.kafka_config));
+      AddEdge(from, sink, "");
+      return;
+    }
     world_.outputs.push_back(vertex.directory);
     int sink = AddVertex(std::move(vertex), "files.sink", config);
     AddEdge(from, sink, "");
@@ -311,7 +322,16 @@ std::vector<std::string> Scenario::PendingFiles() const {
 std::vector<int64_t> Scenario::VisibleIds() const {
   static constexpr std::string_view kField = "\"id\":";
   std::vector<int64_t> ids;
-  for (const auto& [path, bytes] : VisibleFiles()) {
+  std::map<std::string, std::string> output = VisibleFiles();
+  KafkaBroker& broker = sim_->kafka().broker();
+  for (const std::string& topic : broker.topics()) {
+    for (int32_t partition = 0; partition < broker.partitions(topic); ++partition) {
+      for (const KafkaModelRecord* record : broker.ReadCommitted(topic, partition)) {
+        output[topic] += record->value.value_or("");
+      }
+    }
+  }
+  for (const auto& [path, bytes] : output) {
     for (size_t at = bytes.find(kField); at != std::string::npos; at = bytes.find(kField, at)) {
       at = bytes.find_first_not_of(' ', at + kField.size());
       int64_t id = 0;

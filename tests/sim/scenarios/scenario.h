@@ -30,6 +30,9 @@ struct ScenarioOptions {
   int64_t rate = 500;  // rows a second of each source
   std::string
       part_size_max;  // of the sink; "": its default. Small ones make several files a commit
+  // Partitions of the Kafka topic that the sink publishes to; 0: it writes files.
+  int kafka_partitions = 0;
+  std::string kafka_config;  // more of its config: ", \"transaction_timeout\": \"5s\""
   std::map<std::string, std::string> options;  // of the job, over those below
   std::string interval = "200ms";
 

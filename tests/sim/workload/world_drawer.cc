@@ -13,6 +13,8 @@ namespace {
 
 using Kind = WorldVertex::Kind;
 
+constexpr double kKafkaShare = 0.2;  // of all worlds
+
 std::string Milliseconds(int64_t us) { return Concat(std::max<int64_t>(1, us / 1000), "ms"); }
 
 // As a CSV field: quoted when it must be, or to tell the empty text from null.
@@ -53,8 +55,11 @@ const std::vector<std::string>& WorldTexts() {
   return kTexts;
 }
 
-WorldDrawer::WorldDrawer(uint64_t seed) : random_(seed * 0x9e3779b97f4a7c15 + 0x51ed270b) {
+WorldDrawer::WorldDrawer(uint64_t seed)
+    : random_(seed * 0x9e3779b97f4a7c15 + 0x51ed270b),
+      kafka_random_(seed * 0xbf58476d1ce4e5b9 + 0x2545f491) {
   world_.seed = seed;
+  has_kafka_ = kafka_random_.Fraction() < kKafkaShare;
 }
 
 int64_t WorldDrawer::Between(int64_t low, int64_t high) {
@@ -78,6 +83,7 @@ World WorldDrawer::Draw() {
   DrawCluster();
   DrawFaults();
   DrawOdds();
+  if (has_kafka_) DrawKafka();
   return std::move(world_);
 }
 
@@ -237,6 +243,22 @@ void WorldDrawer::AddSink(int from, bool aggregated) {
     pieces_[sink].config += Concat(", \"part_size_max\": \"", Between(1, 16), "KiB\"");
   }
   AddEdge(from, sink, aggregated || Chance(0.7) ? "" : "REBALANCE");
+  if (has_kafka_) {
+    added.directory.clear();
+    added.topic = added.uid;
+    added.csv = false;
+    pieces_[sink].vertex = Concat(
+        "{\"uid\": \"", added.uid,
+        "\", \"type\": \"kafka.sink\", \"parallelism\": ", added.parallelism, ", \"config\": {");
+    pieces_[sink].config = Concat("\"brokers\": \"broker:9092\", \"topic\": \"", added.topic,
+                                  "\", \"format\": \"json\"");
+    if (kafka_random_.Fraction() < 0.5) pieces_[sink].config += ", \"key\": [\"id\"]";
+    if (kafka_random_.Fraction() < 0.3) {
+      pieces_[sink].config +=
+          Concat(", \"transaction_timeout\": \"", 4 + kafka_random_.Below(20), "s\"");
+    }
+    return;
+  }
   world_.outputs.push_back(added.directory);
 }
 
@@ -466,7 +488,7 @@ void WorldDrawer::DrawFaults() {
   const double mood = random_.Fraction();
   if (mood < 0.08) return;
   std::vector<FaultKind> on;
-  for (int i = 0; i < static_cast<int>(FaultKind::kCount); ++i) {
+  for (int i = 0; i < kFaultKindsWithoutKafka; ++i) {
     if (Chance(0.4)) on.push_back(static_cast<FaultKind>(i));
   }
   if (world_.coordinators > 1 && Chance(0.2) &&
@@ -474,7 +496,7 @@ void WorldDrawer::DrawFaults() {
     on.push_back(FaultKind::kPauseCoordinator);
   }
   if (mood < 0.25 || on.empty()) {
-    on = {static_cast<FaultKind>(random_.Below(static_cast<uint64_t>(FaultKind::kCount)))};
+    on = {static_cast<FaultKind>(random_.Below(static_cast<uint64_t>(kFaultKindsWithoutKafka)))};
   }
   // Of all kinds together.
   const double every_us = Skewed(250'000, 1'000'000);
@@ -533,6 +555,38 @@ void WorldDrawer::DrawOdds() {
   for (const std::string& point : AllKillPoints()) {
     const bool of_coordinator = point.starts_with("coordinator.");
     if (Chance(!aimed ? 0.2 : of_coordinator ? 0.6 : 0)) world_.kill_points.push_back(point);
+  }
+}
+
+// ---- Kafka -------------------------------------------------------------------------------------
+
+void WorldDrawer::DrawKafka() {
+  WorldKafka& kafka = world_.kafka;
+  auto chance = [this](double odds) { return kafka_random_.Fraction() < odds; };
+  auto skewed = [this](double low, double high) {
+    return low * std::pow(high / low, kafka_random_.Fraction());
+  };
+  kafka.partitions = static_cast<int>(1 + kafka_random_.Below(4));
+  kafka.us_max = static_cast<int64_t>(skewed(200, 20'000));
+  kafka.end_marker_us = static_cast<int64_t>(skewed(500, 500'000));
+  if (world_.faults.empty()) return;
+  if (chance(0.3)) kafka.lost_request = skewed(0.002, 0.05);
+  if (chance(0.3)) kafka.lost_answer = skewed(0.002, 0.05);
+  if (chance(0.4)) kafka.cut = skewed(0.002, 0.1);
+  if (chance(0.5)) kafka.late = skewed(0.01, 0.1);
+  kafka.late_us = static_cast<int64_t>(skewed(3'000'000, 15'000'000));
+  for (FaultKind kind : {FaultKind::kKafkaDown, FaultKind::kKafkaPartition}) {
+    if (!chance(0.3)) continue;
+    FaultPlan plan;
+    plan.kind = kind;
+    plan.every_us = static_cast<int64_t>(skewed(1'000'000, 5'000'000));
+    plan.dwell_us_max = static_cast<int64_t>(skewed(100'000, chance(0.2) ? 20'000'000 : 2'000'000));
+    world_.faults.push_back(plan);
+  }
+  if (!chance(0.4)) return;
+  if (world_.odds.kill_point == 0) world_.odds.kill_point = skewed(0.01, 0.1);
+  for (const std::string& point : KafkaKillPoints()) {
+    if (chance(0.4)) world_.kill_points.push_back(point);
   }
 }
 

@@ -52,9 +52,13 @@ class WorldDrawer {
   void DrawCluster();
   void DrawFaults();
   void DrawOdds();
+  // The broker of a world that has one, by a generator of its own: the others stay as they are.
+  void DrawKafka();
 
   World world_;
   Random random_;
+  Random kafka_random_;
+  bool has_kafka_ = false;  // sinks publish to topics
   bool json_input_ = false;
   bool csv_header_ = true;
   bool wide_values_ = false;  // INT64, not INT32

@@ -103,12 +103,17 @@ Co<Status> StagedPublisher::Fence() {
   producer_ = nullptr;
   Status current = co_await Confirm(options_.confirm_current);
   if (!current.ok()) co_return current.WithContext(options_.owner);
-  StatusOr<std::unique_ptr<TransactionalProducer>> producer =
+  StatusOr<std::unique_ptr<TransactionalProducer>> made =
       options_.transactions->MakeProducer(options_.producer);
-  if (!producer.ok()) co_return producer.status().WithContext(options_.owner);
-  producer_ = *std::move(producer);
+  if (!made.ok()) co_return made.status().WithContext(options_.owner);
+  // Nothing is published by it unless all of this succeeds.
+  std::unique_ptr<TransactionalProducer> producer = *std::move(made);
+  std::optional<MarkerRead> early;
+  if (PlantedBug("marker_before_init")) {
+    early = co_await ReadMarker(*options_.transactions, options_.producer.cluster, place_);
+  }
   KillPoint("kafka.before_init");
-  KafkaResult result = co_await Call(*producer_, &TransactionalProducer::Initialise);
+  KafkaResult result = co_await Call(*producer, &TransactionalProducer::Initialise);
   while (result.verdict == KafkaVerdict::kUnknown) {
     log::Warning(options_.owner, " waits for transactions to begin as '",
                  options_.producer.transactional_id, "': ", result.status.message());
@@ -116,18 +121,19 @@ Co<Status> StagedPublisher::Fence() {
     // Meanwhile the generation may have ended, and the id is another's.
     current = co_await Confirm(options_.confirm_current);
     if (!current.ok()) co_return current.WithContext(options_.owner);
-    result = co_await Call(*producer_, &TransactionalProducer::Initialise);
+    result = co_await Call(*producer, &TransactionalProducer::Initialise);
   }
   if (!result.done()) co_return Failed(result, "initialise transactions");
   KillPoint("kafka.after_init");
   MarkerRead marker =
       co_await ReadMarker(*options_.transactions, options_.producer.cluster, place_);
+  if (early) marker = *std::move(early);
   if (!marker.ok()) {
-    producer_ = nullptr;
     co_return marker.status().WithContext(
         Concat(options_.owner, ": cannot read the marker of ", Place()));
   }
   marker_ = *std::move(marker);
+  producer_ = std::move(producer);
   co_return Status();
 }
 
@@ -170,6 +176,10 @@ KafkaMarker StagedPublisher::MarkerOf(const SealedPart& stage) const {
           .parts = stage.parts};
 }
 
+bool StagedPublisher::IsSpent() const {
+  return producer_->disturbed() && !PlantedBug("no_new_instance_after_disturbed");
+}
+
 Co<Status> StagedPublisher::GiveUp(KafkaResult result, std::string what) {
   if (result.verdict == KafkaVerdict::kFenced || result.verdict == KafkaVerdict::kFatal) {
     co_return Failed(result, what);
@@ -179,7 +189,7 @@ Co<Status> StagedPublisher::GiveUp(KafkaResult result, std::string what) {
   KafkaResult aborted = co_await Insist(*producer_, *options_.timers, &TransactionalProducer::Abort,
                                         Concat(options_.owner, ": the end of a transaction"));
   if (aborted.verdict == KafkaVerdict::kFenced) co_return Failed(aborted, "abort a transaction");
-  if (!aborted.done() || producer_->disturbed()) producer_ = nullptr;
+  if (!aborted.done() || IsSpent()) producer_ = nullptr;
   co_return status;
 }
 
@@ -194,7 +204,7 @@ Co<Status> StagedPublisher::EndTransaction(KafkaMarker marker) {
   if (!result.done()) co_return co_await GiveUp(result, "commit");
   KillPoint("kafka.after_commit");
   marker_ = std::move(marker);
-  if (producer_->disturbed()) producer_ = nullptr;
+  if (IsSpent()) producer_ = nullptr;
   co_return Status();
 }
 

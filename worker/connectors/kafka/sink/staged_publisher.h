@@ -68,6 +68,8 @@ class StagedPublisher {
 
  private:
   bool Covers(const SealedPart& stage) const;
+  // Whether the instance may begin no further transaction. REQUIRES: there is one.
+  bool IsSpent() const;
   Co<Status> PublishOne(SealedPart stage);
   // Rows of the file into the open transaction.
   Co<KafkaResult> ProduceFile(SealedPart stage);
