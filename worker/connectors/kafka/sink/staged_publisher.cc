@@ -151,8 +151,7 @@ Status StagedPublisher::CheckMarker(CheckpointId checkpoint) const {
   if (marker_->job != options_.job) {
     return refuse(Concat("the marker there belongs to another job; wanted: job ", options_.job,
                          "; found: job ", marker_->job, ", checkpoint ", marker_->checkpoint,
-                         ". Set another 'transactional_id_prefix', or delete the group if that job "
-                         "is not to go on"));
+                         ". Set another 'transactional_id_prefix'"));
   }
   if (marker_->checkpoint > checkpoint) {
     return refuse(
