@@ -20,6 +20,7 @@ namespace {
 constexpr int64_t kPatienceUs = 5'000'000;  // of a call
 constexpr int64_t kReconnectUs = 50'000;
 constexpr int64_t kAskAgainUs = 50'000;
+constexpr std::string_view kMarkerCall = "send the marker";
 constexpr size_t kBatchRows = 1000;
 
 Async<bool> Sleep(Process& process, int64_t us) {
@@ -77,7 +78,7 @@ class SimKafkaProducer : public TransactionalProducer {
         options_(std::move(options)) {}
 
   void Initialise(KafkaDone done) override {
-    Run([this] { return InitialiseFlow(); }, std::move(done));
+    Run("initialise", [this] { return InitialiseFlow(); }, std::move(done));
   }
   void Begin(KafkaDone done) override {
     in_transaction_ = true;
@@ -88,13 +89,15 @@ class SimKafkaProducer : public TransactionalProducer {
     Answer(std::move(done), Enqueue(records));
   }
   void SendMarker(KafkaMarkerPlace place, KafkaMarker marker, KafkaDone done) override {
-    Run([this, place, marker] { return SendMarkerFlow(place, marker); }, std::move(done));
+    Run(
+        kMarkerCall, [this, place, marker] { return SendMarkerFlow(place, marker); },
+        std::move(done));
   }
   void Commit(KafkaDone done) override {
-    Run([this] { return CommitFlow(); }, std::move(done));
+    Run("commit", [this] { return CommitFlow(); }, std::move(done));
   }
   void Abort(KafkaDone done) override {
-    Run([this] { return AbortFlow(); }, std::move(done));
+    Run("abort", [this] { return AbortFlow(); }, std::move(done));
   }
   bool disturbed() const override { return disturbed_; }
 
@@ -105,6 +108,8 @@ class SimKafkaProducer : public TransactionalProducer {
   };
   // A call under way; it goes on when its caller was told kUnknown.
   struct Operation {
+    std::string_view what;
+    bool abandoned = false;
     std::optional<KafkaResult> result;
     KafkaDone waiting;
     int64_t calls = 0;
@@ -120,13 +125,15 @@ class SimKafkaProducer : public TransactionalProducer {
     });
   }
 
-  void Run(const std::function<Co<KafkaResult>()>& flow, KafkaDone done) {
+  void Run(std::string_view what, const std::function<Co<KafkaResult>()>& flow, KafkaDone done) {
     if (!operation_) {
       operation_ = std::make_shared<Operation>();
+      operation_->what = what;
       operation_->waiting = std::move(done);
       scope_.Spawn(Carry(operation_, flow()));
     } else {
-      WEIR_CHECK(!operation_->waiting);  // the answer to the one before was not waited for
+      // Only the same call may be repeated, once it has been answered.
+      WEIR_CHECK(!operation_->waiting && operation_->what == what);
       operation_->waiting = std::move(done);
     }
     Tell();
@@ -139,13 +146,18 @@ class SimKafkaProducer : public TransactionalProducer {
           !still->waiting) {
         return;
       }
+      if (still->what == kMarkerCall) {
+        GiveMarkerUp();
+        Answer(std::exchange(still->waiting, nullptr), transaction_result_);
+        return;
+      }
       Answer(std::exchange(still->waiting, nullptr),
              {KafkaVerdict::kUnknown, UnavailableError("no answer from the broker yet")});
     });
   }
   Co<void> Carry(std::shared_ptr<Operation> operation, Co<KafkaResult> flow) {
     operation->result = co_await flow;
-    Tell();
+    if (!operation->abandoned) Tell();
   }
   void Tell() {
     if (!operation_ || !operation_->result || !operation_->waiting) return;
@@ -286,16 +298,34 @@ class SimKafkaProducer : public TransactionalProducer {
     idle_.Notify();
   }
 
+  // It cannot be asked for again: another transaction has to have it.
+  void GiveMarkerUp() {
+    operation_->abandoned = true;
+    operation_.reset();
+    Disturb();
+    transaction_result_ = {KafkaVerdict::kAbort,
+                           UnavailableError("the marker had no answer in time")};
+  }
+
   Co<KafkaResult> SendMarkerFlow(KafkaMarkerPlace place, KafkaMarker marker) {
+    const std::shared_ptr<Operation> self = operation_;
     while (is_sending_) co_await idle_.Wait();
-    if (!result_so_far().done()) co_return result_so_far();
+    if (self->abandoned || !result_so_far().done()) co_return result_so_far();
     is_registered_ = true;
     const Deed<KafkaError> add = [id = id(), producer = producer_,
                                   group = place.group](KafkaBroker& broker) {
       return broker.AddOffsets(id, producer, group);
     };
-    const KafkaError error = co_await Ask("AddOffsetsToTxn", add);
-    KafkaResult result = Judge(error, "add the marker's group", KafkaVerdict::kAbort);
+    std::optional<KafkaError> added;
+    while (!added || *added == KafkaError::kConcurrentTransactions) {
+      added = co_await AskOnce<KafkaError>(clients_.link_, process_, "AddOffsetsToTxn", id(), add);
+      if (!added) Disturb();
+      if (!added || *added == KafkaError::kConcurrentTransactions) {
+        co_await Sleep(process_, kAskAgainUs);
+      }
+      if (self->abandoned) co_return transaction_result_;
+    }
+    KafkaResult result = Judge(*added, "add the marker's group", KafkaVerdict::kAbort);
     if (!result.done()) co_return result;
     const KafkaGroupOffset offset{static_cast<int64_t>(marker.checkpoint.value()),
                                   MarkerMetadata(marker)};
@@ -306,6 +336,7 @@ class SimKafkaProducer : public TransactionalProducer {
     };
     std::optional<KafkaError> sent =
         co_await AskOnce<KafkaError>(clients_.link_, process_, "TxnOffsetCommit", id(), deed);
+    if (self->abandoned) co_return transaction_result_;
     if (!sent) {
       Disturb();
       transaction_result_ = {KafkaVerdict::kAbort,

@@ -162,6 +162,25 @@ TEST_F(SimKafkaClientTest, ALostAnswerToTheMarkerAborts) {
   EXPECT_EQ(*ReadMarker(), std::nullopt);
 }
 
+// The seam knows no repetition of a marker: without an answer in time it is an abort, and what is
+// still under way for it touches no later transaction.
+TEST_F(SimKafkaClientTest, AMarkerWithoutAnAnswerInTimeAborts) {
+  auto one = Producer();
+  ASSERT_EQ(Initialise(*one), KafkaVerdict::kDone);
+  Begin(*one);
+  Produce(*one, Rows(0, {"a"}));
+  RunFor(kSecond);
+  link_.set_down(true);
+  EXPECT_EQ(SendMarker(*one, 1), KafkaVerdict::kAbort);
+  link_.set_down(false);
+  EXPECT_EQ(Abort(*one), KafkaVerdict::kDone);
+  EXPECT_TRUE(one->disturbed());
+  RunFor(10 * kSecond);
+  EXPECT_THAT(link_.broker().OpenTransactions(), IsEmpty());
+  EXPECT_EQ(*ReadMarker(), std::nullopt);
+  EXPECT_THAT(Seen(0), IsEmpty());
+}
+
 // A commit is held back, its copy on a new connection succeeds, and the first is let go half way
 // through the next transaction.
 class TornTransaction : public SimKafkaClientTest, public ::testing::WithParamInterface<bool> {};
