@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/base/concat.h"
+#include "common/base/consume_text.h"
 
 namespace weir {
 namespace {
@@ -14,15 +15,9 @@ constexpr std::string_view kMarkTemporaryPrefix = ".weir-sink.tmp-";
 constexpr std::string_view kMarkFirstLine = "weir-sink 2";
 constexpr std::string_view kPartFirstLine = "file-part 2";
 
-bool Consume(std::string_view* text, std::string_view prefix) {
-  if (!text->starts_with(prefix)) return false;
-  text->remove_prefix(prefix.size());
-  return true;
-}
-
 // A number as Concat writes it: no sign, no leading zero.
 template <typename T>
-bool ConsumeNumber(std::string_view* text, T* value) {
+bool ConsumePlainNumber(std::string_view* text, T* value) {
   if (text->empty() || text->front() < '0' || text->front() > '9') return false;
   if (text->front() == '0' && text->size() > 1 && (*text)[1] >= '0' && (*text)[1] <= '9') {
     return false;
@@ -64,9 +59,9 @@ std::optional<CheckpointId> CheckpointOfFinalName(std::string_view name,
   int subtask, part;
   uint64_t checkpoint;
   const bool is_final = Consume(&name, Concat(job_name, '-', uid, '-')) &&
-                        ConsumeNumber(&name, &subtask) && Consume(&name, "-") &&
-                        ConsumeNumber(&name, &checkpoint) && Consume(&name, "-") &&
-                        ConsumeNumber(&name, &part) && (name == ".csv" || name == ".jsonl");
+                        ConsumePlainNumber(&name, &subtask) && Consume(&name, "-") &&
+                        ConsumePlainNumber(&name, &checkpoint) && Consume(&name, "-") &&
+                        ConsumePlainNumber(&name, &part) && (name == ".csv" || name == ".jsonl");
   return is_final ? std::optional(CheckpointId(checkpoint)) : std::nullopt;
 }
 
@@ -95,9 +90,9 @@ std::optional<HiddenName> ParseHiddenName(std::string_view text) {
   name.job = JobId(std::string(text.substr(0, job_end)));
   text.remove_prefix(job_end);
   uint64_t generation;
-  if (!Consume(&text, "-g") || !ConsumeNumber(&text, &generation) || !Consume(&text, "-") ||
-      !ConsumeNumber(&text, &name.subtask) || !Consume(&text, "-") ||
-      !ConsumeNumber(&text, &name.number) || !Consume(&text, "-") || text.empty()) {
+  if (!Consume(&text, "-g") || !ConsumePlainNumber(&text, &generation) || !Consume(&text, "-") ||
+      !ConsumePlainNumber(&text, &name.subtask) || !Consume(&text, "-") ||
+      !ConsumePlainNumber(&text, &name.number) || !Consume(&text, "-") || text.empty()) {
     return std::nullopt;
   }
   name.generation = Generation(generation);
@@ -129,7 +124,7 @@ StatusOr<FilePart> DecodeFilePart(std::string_view payload) {
   FilePart part;
   if (lines.size() == 5 && lines[0] == kPartFirstLine && ParseHiddenName(lines[1]).has_value() &&
       !lines[2].empty() && lines[2].front() != '.' &&
-      lines[2].find('/') == std::string_view::npos && ConsumeNumber(&lines[3], &part.length) &&
+      lines[2].find('/') == std::string_view::npos && ConsumePlainNumber(&lines[3], &part.length) &&
       lines[3].empty() && !lines[4].empty()) {
     part.pending_name = std::string(lines[1]);
     part.final_name = std::string(lines[2]);

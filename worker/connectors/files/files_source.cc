@@ -4,11 +4,11 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "common/base/check.h"
 #include "common/base/concat.h"
+#include "common/base/consume_text.h"
 #include "common/record/csv_format.h"
 #include "common/record/json_format.h"
 #include "common/storage/file_flows.h"
@@ -19,29 +19,6 @@ namespace {
 constexpr size_t kOpenMax = 16;
 constexpr int64_t kChunkBytes = 1 << 20;
 
-bool Consume(std::string_view* text, std::string_view prefix) {
-  if (!text->starts_with(prefix)) return false;
-  text->remove_prefix(prefix.size());
-  return true;
-}
-
-constexpr size_t kHexDigits = 16;
-
-std::string HexText(uint64_t value) {
-  std::string text(kHexDigits, '0');
-  for (size_t i = kHexDigits; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 0xf];
-  return text;
-}
-
-bool ConsumeHex(std::string_view* text, uint64_t* value) {
-  if (text->size() < kHexDigits) return false;
-  const char* end = text->data() + kHexDigits;
-  auto [stop, error] = std::from_chars(text->data(), end, *value, 16);
-  if (error != std::errc() || stop != end) return false;
-  text->remove_prefix(kHexDigits);
-  return true;
-}
-
 // The last bytes of `front` and what stands behind it.
 std::string TailOf(std::string_view front, std::string_view behind) {
   constexpr size_t kMax = kFileTailBytes;
@@ -50,13 +27,6 @@ std::string TailOf(std::string_view front, std::string_view behind) {
   std::string tail(front.substr(front.size() - kept));
   tail += behind;
   return tail;
-}
-
-bool ConsumeNumber(std::string_view* text, int64_t* value) {
-  auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), *value);
-  if (error != std::errc() || *value < 0) return false;
-  text->remove_prefix(static_cast<size_t>(end - text->data()));
-  return true;
 }
 
 Status Shrunk(const std::string& path, int64_t offset, int64_t size) {

@@ -3,18 +3,13 @@
 #include <charconv>
 
 #include "common/base/concat.h"
+#include "common/base/consume_text.h"
 
 namespace weir {
 namespace {
 
 constexpr std::string_view kSuffix = ".records";
 constexpr std::string_view kStageFirstLine = "kafka-stage 1";
-
-bool Consume(std::string_view* text, std::string_view prefix) {
-  if (!text->starts_with(prefix)) return false;
-  text->remove_prefix(prefix.size());
-  return true;
-}
 
 // A number, not negative, and what ends it.
 template <typename T>

@@ -3,46 +3,11 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <charconv>
-
 #include "common/base/concat.h"
+#include "common/base/consume_text.h"
 #include "common/graph/topic_pattern.h"
 
 namespace weir {
-namespace {
-
-constexpr size_t kHexDigits = 16;
-
-std::string HexText(uint64_t value) {
-  std::string text(kHexDigits, '0');
-  for (size_t i = kHexDigits; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 0xf];
-  return text;
-}
-
-bool Consume(std::string_view* text, std::string_view prefix) {
-  if (!text->starts_with(prefix)) return false;
-  text->remove_prefix(prefix.size());
-  return true;
-}
-
-template <typename T>
-bool ConsumeNumber(std::string_view* text, T* value, T min = 0) {
-  auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), *value);
-  if (error != std::errc() || *value < min) return false;
-  text->remove_prefix(static_cast<size_t>(end - text->data()));
-  return true;
-}
-
-bool ConsumeHex(std::string_view* text, uint64_t* value) {
-  if (text->size() < kHexDigits) return false;
-  const char* end = text->data() + kHexDigits;
-  auto [stop, error] = std::from_chars(text->data(), end, *value, 16);
-  if (error != std::errc() || stop != end) return false;
-  text->remove_prefix(kHexDigits);
-  return true;
-}
-
-}  // namespace
 
 KafkaRowMark MarkOf(const KafkaMessage& message) {
   // Null, empty and which of the two has the bytes all make a difference.
