@@ -366,6 +366,11 @@ StatusOr<KafkaSourceConfig> ParseKafkaSourceConfig(const Config& config) {
   return parsed;
 }
 
+std::string KafkaGroupOf(const KafkaSourceConfig& config, std::string_view job_name,
+                         std::string_view uid) {
+  return config.group.empty() ? Concat("weir-", job_name, "-", uid) : config.group;
+}
+
 Schema KafkaSourceSchema(const KafkaSourceConfig& config) {
   std::vector<Field> fields = config.values.fields();
   for (const KafkaMetadataColumn& column : config.metadata) {

@@ -70,6 +70,9 @@ struct KafkaSourceConfig {
   std::string dead_letter_path;     // a directory, absolute once submitted
 };
 StatusOr<KafkaSourceConfig> ParseKafkaSourceConfig(const Config& config);
+// Whose offsets show the positions of source `uid`.
+std::string KafkaGroupOf(const KafkaSourceConfig& config, std::string_view job_name,
+                         std::string_view uid);
 // The columns of the values, then those of the metadata.
 Schema KafkaSourceSchema(const KafkaSourceConfig& config);
 // What the source does with a row it cannot read.

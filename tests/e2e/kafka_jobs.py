@@ -69,12 +69,13 @@ class Kafka:
 
 
 @contextlib.contextmanager
-def kafka(proxy=False, own=False, **settings):
-    """`own`: a broker for this test alone, which it may kill. With `proxy` one test at a time has
-    the shared broker's proxied port."""
+def kafka(proxy=False, own=False, users=None, **settings):
+    """`own`: a broker for this test alone, which it may kill; it may have `users` (kafka_broker).
+    With `proxy` one test at a time has the shared broker's proxied port."""
     with contextlib.ExitStack() as stack:
         broker = stack.enter_context(
-            kafka_broker.temporary(proxied=True, settings=settings) if own or settings
+            kafka_broker.temporary(proxied=True, users=users, settings=settings)
+            if own or users or settings
             else kafka_broker.shared())
         client = stack.enter_context(kafka_wire.Client(broker.bootstrap))
         if proxy:

@@ -63,6 +63,12 @@ DEFAULTS = {
     "auto.create.topics.enable": "false",
     "log.retention.ms": -1,
 }
+# A broker with users has a listener for them; whoever connects to the others may do everything.
+SECURED = {
+    "listener.name.secured.sasl.enabled.mechanisms": "PLAIN",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 OWNED = ("process.roles", "node.id", "listeners", "advertised.listeners", "log.dirs",
          "controller.quorum.voters", "controller.listener.names", "inter.broker.listener.name",
          "listener.security.protocol.map")
@@ -111,11 +117,13 @@ class Broker:
     proxied          (B, C): a second listener on B that tells its clients to connect to C, where a
                      proxy listens; True chooses free ports
     settings         server properties beside or instead of DEFAULTS
+    users            {name: password}: a third listener takes these (SASL/PLAIN), each of whom may do
+                     what kafka_wire.Client.allow() has granted and nothing else
     at_most_s        it is ended after so many seconds, whoever forgets to
     die_with_parent  it is killed when the process (the thread) that started it ends
     """
 
-    def __init__(self, folder, port=0, proxied=None, settings=None, heap_mb=HEAP_MB,
+    def __init__(self, folder, port=0, proxied=None, settings=None, users=None, heap_mb=HEAP_MB,
                  java_options=(), at_most_s=None, die_with_parent=False):
         check_settings(settings or {})
         self.folder = pathlib.Path(folder).resolve()
@@ -123,7 +131,9 @@ class Broker:
             proxied = (free_port(), free_port())
         self.options = {
             "port": port or free_port(), "proxied": list(proxied) if proxied else None,
-            "controller_port": free_port(), "settings": dict(settings or {}), "heap_mb": heap_mb,
+            "controller_port": free_port(), "settings": dict(settings or {}),
+            "users": dict(users or {}), "secured_port": free_port() if users else None,
+            "heap_mb": heap_mb,
             "java_options": list(java_options), "at_most_s": at_most_s, "pid": None}
         self._die_with_parent = die_with_parent
         self._process = None
@@ -135,7 +145,7 @@ class Broker:
         if not file.exists():
             return None
         broker = cls(folder)
-        broker.options = json.loads(file.read_text(encoding="utf-8"))
+        broker.options.update(json.loads(file.read_text(encoding="utf-8")))
         return broker
 
     def __enter__(self):
@@ -158,6 +168,11 @@ class Broker:
     def proxied_bootstrap(self):
         """For clients that shall go through the proxy, which listens here."""
         return f"127.0.0.1:{self.options['proxied'][1]}"
+
+    @property
+    def secured_bootstrap(self):
+        """For clients that say which of the users they are."""
+        return f"127.0.0.1:{self.options['secured_port']}"
 
     @property
     def proxied_ports(self):
@@ -202,7 +217,8 @@ class Broker:
 
     def _launch(self, java_options, seconds):
         for port in (self.port, self.options["controller_port"],
-                     *(self.options["proxied"] or [])[:1]):
+                     *(self.options["proxied"] or [])[:1],
+                     *([self.options["secured_port"]] if self.options["users"] else [])):
             if not _is_free(port):
                 raise BrokerError(f"port {port} of 127.0.0.1 is taken; choose another")
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -282,20 +298,29 @@ class Broker:
         listeners = {"PLAINTEXT": (self.port, self.port)}
         if self.options["proxied"]:
             listeners["PROXIED"] = self.options["proxied"]
+        protocols = {name: "PLAINTEXT" for name in [*listeners, "CONTROLLER"]}
+        secured = {}
+        if self.options["users"]:
+            listeners["SECURED"] = (self.options["secured_port"],) * 2
+            protocols["SECURED"] = "SASL_PLAINTEXT"
+            users = " ".join(f'user_{name}="{word}"' for name, word in
+                             self.options["users"].items())
+            secured = {**SECURED, "listener.name.secured.plain.sasl.jaas.config":
+                       f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"}
         lines = {
             "process.roles": "broker,controller", "node.id": 1,
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
             "listener.security.protocol.map": ",".join(
-                f"{name}:PLAINTEXT" for name in [*listeners, "CONTROLLER"]),
+                f"{name}:{protocol}" for name, protocol in protocols.items()),
             "listeners": ",".join([f"{name}://127.0.0.1:{bound}"
                                    for name, (bound, _) in listeners.items()] +
                                   [f"CONTROLLER://127.0.0.1:{controller}"]),
             "advertised.listeners": ",".join(f"{name}://127.0.0.1:{told}"
                                              for name, (_, told) in listeners.items()),
             "log.dirs": self.folder / "data",
-            **DEFAULTS, **self.options["settings"]}
+            **DEFAULTS, **secured, **self.options["settings"]}
         return "".join(f"{key}={value}\n" for key, value in lines.items())
 
     def _save(self):

@@ -17,7 +17,8 @@ from kafka_records import ABORT, COMMIT, Record, decode_batches, encode_batch  #
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH = 0, 1, 2, 3, 8, 9
 FIND_COORDINATOR, LIST_GROUPS, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 10, 16, 18, 19, 20
 DELETE_RECORDS, INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN = 21, 22, 24, 25
-END_TXN, TXN_OFFSET_COMMIT, DESCRIBE_CONFIGS, CREATE_PARTITIONS = 26, 28, 32, 37
+END_TXN, TXN_OFFSET_COMMIT, DESCRIBE_ACLS, CREATE_ACLS = 26, 28, 29, 30
+DESCRIBE_CONFIGS, CREATE_PARTITIONS = 32, 37
 DELETE_GROUPS, INCREMENTAL_ALTER_CONFIGS, DESCRIBE_PRODUCERS = 42, 44, 61
 DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS = 65, 66
 FLEXIBLE = {(OFFSET_FETCH, 7), (DESCRIBE_PRODUCERS, 0), (DESCRIBE_TRANSACTIONS, 0),
@@ -25,6 +26,12 @@ FLEXIBLE = {(OFFSET_FETCH, 7), (DESCRIBE_PRODUCERS, 0), (DESCRIBE_TRANSACTIONS, 
 
 EARLIEST, LATEST = -2, -1  # the timestamps that ask for a log's ends
 TOPIC, BROKER = 2, 4       # kinds of configuration
+# Of rules who may do what.
+RESOURCES = {"topic": 2, "group": 3, "cluster": 4, "transactional_id": 5}
+OPERATIONS = {"READ": 3, "WRITE": 4, "CREATE": 5, "DELETE": 6, "ALTER": 7, "DESCRIBE": 8,
+              "CLUSTER_ACTION": 9, "DESCRIBE_CONFIGS": 10, "ALTER_CONFIGS": 11,
+              "IDEMPOTENT_WRITE": 12}
+LITERAL, PREFIXED, ALLOW, ANY = 3, 4, 3, 1
 
 ERRORS = {
     -1: "UNKNOWN_SERVER_ERROR", 1: "OFFSET_OUT_OF_RANGE", 2: "CORRUPT_MESSAGE",
@@ -32,12 +39,14 @@ ERRORS = {
     7: "REQUEST_TIMED_OUT", 10: "MESSAGE_TOO_LARGE", 14: "COORDINATOR_LOAD_IN_PROGRESS",
     15: "COORDINATOR_NOT_AVAILABLE", 16: "NOT_COORDINATOR", 17: "INVALID_TOPIC_EXCEPTION",
     18: "RECORD_LIST_TOO_LARGE", 22: "ILLEGAL_GENERATION", 25: "UNKNOWN_MEMBER_ID",
-    29: "TOPIC_AUTHORIZATION_FAILED", 32: "INVALID_TIMESTAMP", 35: "UNSUPPORTED_VERSION",
+    29: "TOPIC_AUTHORIZATION_FAILED", 30: "GROUP_AUTHORIZATION_FAILED",
+    31: "CLUSTER_AUTHORIZATION_FAILED", 32: "INVALID_TIMESTAMP", 35: "UNSUPPORTED_VERSION",
     36: "TOPIC_ALREADY_EXISTS", 37: "INVALID_PARTITIONS", 38: "INVALID_REPLICATION_FACTOR",
     40: "INVALID_CONFIG", 42: "INVALID_REQUEST", 45: "OUT_OF_ORDER_SEQUENCE_NUMBER",
     46: "DUPLICATE_SEQUENCE_NUMBER", 47: "INVALID_PRODUCER_EPOCH", 48: "INVALID_TXN_STATE",
     49: "INVALID_PRODUCER_ID_MAPPING", 50: "INVALID_TRANSACTION_TIMEOUT",
-    51: "CONCURRENT_TRANSACTIONS", 59: "UNKNOWN_PRODUCER_ID", 68: "NON_EMPTY_GROUP",
+    51: "CONCURRENT_TRANSACTIONS", 53: "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    54: "SECURITY_DISABLED", 59: "UNKNOWN_PRODUCER_ID", 68: "NON_EMPTY_GROUP",
     69: "GROUP_ID_NOT_FOUND", 87: "INVALID_RECORD", 88: "UNSTABLE_OFFSET_COMMIT",
     90: "PRODUCER_FENCED", 105: "TRANSACTIONAL_ID_NOT_FOUND", 120: "TRANSACTION_ABORTABLE",
 }
@@ -333,6 +342,47 @@ class Client:
         for error, message, _, owner in reader.array(
                 lambda r: (r.raw("h"), r.string(), r.raw("b"), r.string())):
             _check(f"set {key} of {owner}", error, message)
+
+    # ---- who may do what
+
+    def allow(self, rules):
+        """Grants (user, operation, kind of resource, name; one that ends in * is a prefix) each, and
+        waits until the broker goes by them."""
+        def write(w, rule):
+            user, operation, resource, name = rule
+            w.raw("b", RESOURCES[resource]).string(name.rstrip("*"))
+            w.raw("b", PREFIXED if name.endswith("*") else LITERAL).string(f"User:{user}")
+            w.string("*").raw("bb", OPERATIONS[operation], ALLOW)
+        reader = self.call(CREATE_ACLS, 1, _Writer().array(rules, write))
+        reader.raw("i")
+        for rule, (error, message) in zip(rules, reader.array(lambda r: (r.raw("h"), r.string()))):
+            _check(f"allow {rule}", error, message)
+
+        def attempt():
+            missing = set(rules) - self.rules()
+            if missing:
+                raise KafkaError(f"allow {sorted(missing)}", 7, "the broker does not know it yet")
+        self._retrying(attempt)
+
+    def rules(self):
+        """{(user, operation, kind of resource, name)} that are granted."""
+        body = _Writer().raw("b", ANY).string(None).raw("b", ANY).string(None).string(None)
+        reader = self.call(DESCRIBE_ACLS, 1, body.raw("bb", ANY, ANY))
+        reader.raw("i")
+        _check("describe rules", reader.raw("h"), reader.string())
+        resources = {number: name for name, number in RESOURCES.items()}
+        operations = {number: name for name, number in OPERATIONS.items()}
+
+        def resource(r):
+            kind, name, pattern = r.raw("b"), r.string(), r.raw("b")
+            name += "*" if pattern == PREFIXED else ""
+            return [(user.removeprefix("User:"), operations[operation], resources[kind], name)
+                    for user, operation in r.array(one)]
+
+        def one(r):
+            user, _, (operation, _) = r.string(), r.string(), r.raw("bb")
+            return user, operation
+        return {rule for rules in reader.array(resource) for rule in rules}
 
     # ---- rows and offsets
 

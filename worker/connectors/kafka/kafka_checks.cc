@@ -19,11 +19,19 @@ constexpr int64_t kTrialTimeoutUs = 3'000'000;
 constexpr size_t kTopicsShownMax = 5;
 
 Async<StatusOr<KafkaClusterView>> Look(KafkaAdmin& admin, Executor& owner,
-                                       const KafkaCluster& cluster) {
+                                       const KafkaCluster& cluster,
+                                       const std::vector<std::string>& wanted) {
   return Async<StatusOr<KafkaClusterView>>(
-      [&admin, &owner, cluster](std::function<void(StatusOr<KafkaClusterView>)> done) {
-        admin.Look(owner, cluster, kLookTimeoutUs, std::move(done));
+      [&admin, &owner, cluster, wanted](std::function<void(StatusOr<KafkaClusterView>)> done) {
+        admin.Look(owner, cluster, wanted, kLookTimeoutUs, std::move(done));
       });
+}
+
+Async<Status> TryReading(KafkaAdmin& admin, Executor& owner, const KafkaCluster& cluster,
+                         const std::string& group, const std::vector<std::string>& topics) {
+  return Async<Status>([&admin, &owner, cluster, group, topics](std::function<void(Status)> done) {
+    admin.TryReading(owner, cluster, group, topics, kTrialTimeoutUs, std::move(done));
+  });
 }
 
 Async<Status> TryTransaction(KafkaAdmin& admin, Executor& owner,
@@ -68,6 +76,11 @@ Status CheckTopic(const KafkaClusterView& view, const std::string& topic,
                   const std::string& brokers) {
   std::vector<std::string> names;
   for (const KafkaListedTopic& listed : view.topics) {
+    if (listed.name == topic && !listed.permitted) {
+      return FailedPreconditionError(Concat("topic '", topic, "' may not be seen at ", brokers,
+                                            " (needed: DESCRIBE on the topic, which READ and WRITE "
+                                            "contain)"));
+    }
     if (listed.name == topic) return {};
     if (!listed.name.starts_with("__")) names.push_back(listed.name);
   }
@@ -105,18 +118,22 @@ Status CheckPartitions(const KafkaClusterView& view, std::string_view field,
 
 }  // namespace
 
-Co<Status> CheckKafkaSource(KafkaAdmin& admin, Executor& owner, Config config) {
+Co<Status> CheckKafkaSource(KafkaAdmin& admin, Executor& owner, Config config, std::string job_name,
+                            std::string uid) {
   StatusOr<KafkaSourceConfig> parsed = ParseKafkaSourceConfig(config);
   if (!parsed.ok()) co_return parsed.status();
   const KafkaCluster cluster{.brokers = parsed->brokers, .properties = parsed->properties};
-  StatusOr<KafkaClusterView> view = co_await Look(admin, owner, cluster);
+  StatusOr<KafkaClusterView> view = co_await Look(admin, owner, cluster, parsed->topics);
   if (!view.ok()) co_return Refused(view.status());
   for (const std::string& topic : parsed->topics) {
     if (Status status = CheckTopic(*view, topic, parsed->brokers); !status.ok()) co_return status;
   }
   Status starts = CheckPartitions(*view, "start_offsets", parsed->start_offsets, parsed->brokers);
   if (!starts.ok()) co_return starts;
-  co_return CheckPartitions(*view, "end_offsets", parsed->end_offsets, parsed->brokers);
+  Status ends = CheckPartitions(*view, "end_offsets", parsed->end_offsets, parsed->brokers);
+  if (!ends.ok() || parsed->topics.empty()) co_return ends;
+  co_return Refused(co_await TryReading(admin, owner, cluster, KafkaGroupOf(*parsed, job_name, uid),
+                                        parsed->topics));
 }
 
 Co<Status> CheckKafkaSink(KafkaAdmin& admin, Executor& owner, Config config, JobId job,
@@ -124,7 +141,8 @@ Co<Status> CheckKafkaSink(KafkaAdmin& admin, Executor& owner, Config config, Job
   StatusOr<CheckedSink> sink = ParseCheckedSink(config);
   if (!sink.ok()) co_return sink.status();
   const std::string& brokers = sink->cluster.brokers;
-  StatusOr<KafkaClusterView> view = co_await Look(admin, owner, sink->cluster);
+  const std::vector<std::string> wanted(1, sink->topic);
+  StatusOr<KafkaClusterView> view = co_await Look(admin, owner, sink->cluster, wanted);
   if (!view.ok()) co_return Refused(view.status());
   if (Status status = CheckTopic(*view, sink->topic, brokers); !status.ok()) co_return status;
   if (!sink->exactly_once) co_return Status();

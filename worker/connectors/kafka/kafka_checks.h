@@ -16,8 +16,10 @@
 // checks.
 namespace weir {
 
-// The brokers answer, and every topic that is named exists. A pattern need not match yet.
-Co<Status> CheckKafkaSource(KafkaAdmin& admin, Executor& owner, Config config);
+// The brokers answer, every topic that is named exists, and its rows may be read and positions
+// shown as offsets of the group. A pattern need not match yet, and nothing more is asked of it.
+Co<Status> CheckKafkaSource(KafkaAdmin& admin, Executor& owner, Config config, std::string job_name,
+                            std::string uid);
 
 // The brokers answer, the topic exists, and exactly-once: the transaction timeout is one that the
 // brokers allow, and a transaction of the sink's first identity may be made. That fences whoever

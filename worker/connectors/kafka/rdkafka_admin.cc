@@ -19,6 +19,8 @@ using std::chrono::steady_clock;
 
 constexpr size_t kTextBytesMax = 512;
 constexpr int kMarkerSliceMs = 1000;
+constexpr int kGroupFirstSliceMs = 100;
+constexpr int kMetadataFirstSliceMs = 500;
 
 // A client that makes no topic by asking for it. Thread: confined to its owner.
 class Questioner {
@@ -66,10 +68,27 @@ class Questioner {
   // All topics, or one.
   StatusOr<RdkafkaPtr<const rd_kafka_metadata_t>> Metadata(rd_kafka_topic_t* topic) {
     const rd_kafka_metadata_t* metadata = nullptr;
-    rd_kafka_resp_err_t error =
-        rd_kafka_metadata(client_, topic == nullptr ? 1 : 0, topic, &metadata, left_ms());
+    const auto ask = [&](int timeout_ms) {
+      return rd_kafka_metadata(client_, topic == nullptr ? 1 : 0, topic, &metadata, timeout_ms);
+    };
+    // Whoever is not let in hears of it soon, by a poll; the question itself would only wait.
+    rd_kafka_resp_err_t error = ask(std::min(left_ms(), kMetadataFirstSliceMs));
+    rd_kafka_poll(client_, 0);
+    const bool passing =
+        error == RD_KAFKA_RESP_ERR__TIMED_OUT || error == RD_KAFKA_RESP_ERR__TRANSPORT;
+    if (passing && !not_let_in_) error = ask(left_ms());
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return Failed("list topics", error);
     return RdkafkaPtr<const rd_kafka_metadata_t>(metadata);
+  }
+
+  // What the cluster says of one topic.
+  StatusOr<rd_kafka_resp_err_t> ErrorOf(const std::string& name) {
+    RdkafkaPtr<rd_kafka_topic_t> topic(rd_kafka_topic_new(client_, name.c_str(), nullptr));
+    if (topic == nullptr)
+      return Failed(Concat("ask for topic '", name, "'"), rd_kafka_last_error());
+    WEIR_ASSIGN_OR_RETURN(RdkafkaPtr<const rd_kafka_metadata_t> metadata, Metadata(topic.get()));
+    return metadata->topic_cnt == 1 ? metadata->topics[0].err
+                                    : RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
   }
 
   // A number in the config of a topic or a broker; no value where it may not be read.
@@ -123,15 +142,28 @@ class Questioner {
     return std::optional<int64_t>();
   }
 
+  // Whether the cluster said that the client may not see its group. It comes as a message.
+  bool SawGroupRefused() {
+    bool refused = false;
+    while (rd_kafka_message_t* message = rd_kafka_consumer_poll(client_, 0)) {
+      refused = refused || message->err == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+      rd_kafka_message_destroy(message);
+    }
+    return refused;
+  }
+
  private:
   static void OnError(rd_kafka_t*, int error, const char* reason, void* self) {
-    static_cast<Questioner*>(self)->trouble_.Note(static_cast<rd_kafka_resp_err_t>(error), reason);
+    auto* questioner = static_cast<Questioner*>(self);
+    questioner->trouble_.Note(static_cast<rd_kafka_resp_err_t>(error), reason);
+    questioner->not_let_in_ |= error == RD_KAFKA_RESP_ERR__AUTHENTICATION;
   }
 
   const std::string brokers_;
   const steady_clock::time_point until_;
   rd_kafka_t* client_ = nullptr;
   RdkafkaTrouble trouble_;
+  bool not_let_in_ = false;
 };
 
 }  // namespace
@@ -190,7 +222,9 @@ StatusOr<KafkaTopic> DescribeRdkafkaTopic(const KafkaCluster& cluster, const std
   return described;
 }
 
-StatusOr<KafkaClusterView> LookAtRdkafkaCluster(const KafkaCluster& cluster, int timeout_ms) {
+StatusOr<KafkaClusterView> LookAtRdkafkaCluster(const KafkaCluster& cluster,
+                                                const std::vector<std::string>& wanted,
+                                                int timeout_ms) {
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Questioner> questioner,
                         Questioner::Make(cluster, timeout_ms));
   WEIR_ASSIGN_OR_RETURN(RdkafkaPtr<const rd_kafka_metadata_t> metadata,
@@ -201,6 +235,16 @@ StatusOr<KafkaClusterView> LookAtRdkafkaCluster(const KafkaCluster& cluster, int
     if (topic.err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) continue;
     view.topics.push_back({.name = topic.topic, .partitions = topic.partition_cnt});
   }
+  // The list leaves out what may not be seen; asked for by name, the cluster says so.
+  for (const std::string& name : wanted) {
+    const bool listed =
+        std::any_of(view.topics.begin(), view.topics.end(),
+                    [&](const KafkaListedTopic& topic) { return topic.name == name; });
+    if (listed) continue;
+    WEIR_ASSIGN_OR_RETURN(rd_kafka_resp_err_t error, questioner->ErrorOf(name));
+    if (error != RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED) continue;
+    view.topics.push_back({.name = name, .permitted = false});
+  }
   std::sort(view.topics.begin(), view.topics.end(),
             [](const KafkaListedTopic& a, const KafkaListedTopic& b) { return a.name < b.name; });
   if (metadata->broker_cnt == 0) return view;
@@ -210,6 +254,64 @@ StatusOr<KafkaClusterView> LookAtRdkafkaCluster(const KafkaCluster& cluster, int
                                "transaction.max.timeout.ms"));
   if (timeout_ms_max.has_value()) view.transaction_timeout_us_max = *timeout_ms_max * 1000;
   return view;
+}
+
+namespace {
+
+Status TryReading(Questioner& questioner, const std::string& group,
+                  const std::vector<std::string>& topics) {
+  const std::string what = Concat("use group '", group, "'");
+  const auto no_group = [&] {
+    const rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+    return questioner.Failed(what, error,
+                             Concat(RdkafkaText(error), " (needed: READ on the group)"));
+  };
+  // Read first: a commit to a group that may not even be seen, and so has no coordinator, is never
+  // given up, and its client cannot be destroyed.
+  RdkafkaPtr<rd_kafka_topic_partition_list_t> offsets(rd_kafka_topic_partition_list_new(1));
+  rd_kafka_topic_partition_list_add(offsets.get(), topics.front().c_str(), 0);
+  rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR__TIMED_OUT;
+  int slice_ms = kGroupFirstSliceMs;
+  while (error == RD_KAFKA_RESP_ERR__TIMED_OUT && !questioner.late()) {
+    error = rd_kafka_committed(questioner.client(), offsets.get(),
+                               std::min(questioner.left_ms(), slice_ms));
+    if (questioner.SawGroupRefused()) return no_group();
+    slice_ms *= 2;
+  }
+  if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return questioner.Failed(what, error);
+
+  offsets.reset(rd_kafka_topic_partition_list_new(static_cast<int>(topics.size())));
+  for (const std::string& topic : topics) {
+    rd_kafka_topic_partition_list_add(offsets.get(), topic.c_str(), INT32_MAX)->offset = 0;
+  }
+  RdkafkaPtr<rd_kafka_queue_t> queue(rd_kafka_queue_new(questioner.client()));
+  error = rd_kafka_commit_queue(questioner.client(), offsets.get(), queue.get(), nullptr, nullptr);
+  if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return questioner.Failed(what, error);
+  RdkafkaPtr<rd_kafka_event_t> event(rd_kafka_queue_poll(queue.get(), questioner.left_ms()));
+  if (event == nullptr) return questioner.Failed(what, RD_KAFKA_RESP_ERR__TIMED_OUT);
+  error = rd_kafka_event_error(event.get());
+  const rd_kafka_topic_partition_list_t* answers = rd_kafka_event_topic_partition_list(event.get());
+  for (int i = 0; answers != nullptr && i < answers->cnt; ++i) {
+    const rd_kafka_topic_partition_t& answer = answers->elems[i];
+    if (answer.err == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED) error = answer.err;
+    if (answer.err != RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED) continue;
+    return questioner.Failed(Concat("read topic '", answer.topic, "'"), answer.err,
+                             Concat(RdkafkaText(answer.err), " (needed: READ on the topic)"));
+  }
+  if (error == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED) return no_group();
+  // The answer to who may do it: there is no such partition.
+  if (error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) return {};
+  return questioner.Failed(what, error);
+}
+
+}  // namespace
+
+void TryRdkafkaReading(const KafkaCluster& cluster, const std::string& group,
+                       const std::vector<std::string>& topics, int timeout_ms,
+                       const std::function<void(Status)>& answer) {
+  StatusOr<std::unique_ptr<Questioner>> questioner =
+      Questioner::Make(cluster, timeout_ms, {{"group.id", group}});
+  answer(questioner.ok() ? TryReading(**questioner, group, topics) : questioner.status());
 }
 
 }  // namespace weir

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "worker/connectors/kafka/kafka_admin.h"
 #include "worker/connectors/kafka/kafka_client.h"
@@ -16,6 +18,12 @@ StatusOr<std::optional<KafkaMarker>> ReadRdkafkaMarker(const KafkaCluster& clust
                                                        int timeout_ms);
 StatusOr<KafkaTopic> DescribeRdkafkaTopic(const KafkaCluster& cluster, const std::string& topic,
                                           int timeout_ms);
-StatusOr<KafkaClusterView> LookAtRdkafkaCluster(const KafkaCluster& cluster, int timeout_ms);
+StatusOr<KafkaClusterView> LookAtRdkafkaCluster(const KafkaCluster& cluster,
+                                                const std::vector<std::string>& wanted,
+                                                int timeout_ms);
+// Answers once, and returns when the client has been destroyed, which may take longer.
+void TryRdkafkaReading(const KafkaCluster& cluster, const std::string& group,
+                       const std::vector<std::string>& topics, int timeout_ms,
+                       const std::function<void(Status)>& answer);
 
 }  // namespace weir

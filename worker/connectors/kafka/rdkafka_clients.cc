@@ -16,6 +16,13 @@ void RunOnce(RdkafkaThreads& threads, std::function<void()> job) {
   threads.Start()->End(std::move(job));
 }
 
+// `done` as mail of `owner`.
+std::function<void(Status)> MailTo(Executor& owner, std::function<void(Status)> done) {
+  return [&owner, done = std::move(done)](Status status) {
+    owner.Post([done, status = std::move(status)] { done(status); });
+  };
+}
+
 class RdkafkaTransactions : public KafkaTransactions {
  public:
   RdkafkaTransactions(RdkafkaThreads& threads, Executor& owner)
@@ -58,25 +65,34 @@ StatusOr<std::unique_ptr<KafkaConsumer>> RdkafkaClients::MakeConsumer(Executor& 
   return MakeRdkafkaConsumer(threads_, owner, std::move(options), std::move(wake));
 }
 
-void RdkafkaClients::Look(Executor& owner, KafkaCluster cluster, int64_t timeout_us,
+void RdkafkaClients::Look(Executor& owner, KafkaCluster cluster, std::vector<std::string> wanted,
+                          int64_t timeout_us,
                           std::function<void(StatusOr<KafkaClusterView>)> done) {
+  RunOnce(threads_, [&owner, cluster = std::move(cluster), wanted = std::move(wanted), timeout_us,
+                     done = std::move(done)]() mutable {
+    owner.Post([done = std::move(done),
+                view = LookAtRdkafkaCluster(cluster, wanted, static_cast<int>(timeout_us / 1000))] {
+      done(view);
+    });
+  });
+}
+
+void RdkafkaClients::TryReading(Executor& owner, KafkaCluster cluster, std::string group,
+                                std::vector<std::string> topics, int64_t timeout_us,
+                                std::function<void(Status)> done) {
   RunOnce(threads_,
-          [&owner, cluster = std::move(cluster), timeout_us, done = std::move(done)]() mutable {
-            owner.Post([done = std::move(done),
-                        view = LookAtRdkafkaCluster(cluster, static_cast<int>(timeout_us / 1000))] {
-              done(view);
-            });
+          [cluster = std::move(cluster), group = std::move(group), topics = std::move(topics),
+           timeout_us, answer = MailTo(owner, std::move(done))] {
+            TryRdkafkaReading(cluster, group, topics, static_cast<int>(timeout_us / 1000), answer);
           });
 }
 
 void RdkafkaClients::TryTransaction(Executor& owner, KafkaProducerOptions options,
                                     KafkaMarkerPlace place, int64_t timeout_us,
                                     std::function<void(Status)> done) {
-  RunOnce(threads_, [&owner, options = std::move(options), place = std::move(place), timeout_us,
-                     done = std::move(done)]() mutable {
-    owner.Post([done = std::move(done), tried = TryRdkafkaTransaction(options, place, timeout_us)] {
-      done(tried);
-    });
+  RunOnce(threads_, [options = std::move(options), place = std::move(place), timeout_us,
+                     answer = MailTo(owner, std::move(done))] {
+    TryRdkafkaTransaction(options, place, timeout_us, answer);
   });
 }
 

@@ -21,8 +21,11 @@ class RdkafkaClients : public KafkaClients, public KafkaConsumers, public KafkaA
                                                         KafkaConsumerOptions options,
                                                         std::function<void()> wake) override;
 
-  void Look(Executor& owner, KafkaCluster cluster, int64_t timeout_us,
-            std::function<void(StatusOr<KafkaClusterView>)> done) override;
+  void Look(Executor& owner, KafkaCluster cluster, std::vector<std::string> wanted,
+            int64_t timeout_us, std::function<void(StatusOr<KafkaClusterView>)> done) override;
+  void TryReading(Executor& owner, KafkaCluster cluster, std::string group,
+                  std::vector<std::string> topics, int64_t timeout_us,
+                  std::function<void(Status)> done) override;
   void TryTransaction(Executor& owner, KafkaProducerOptions options, KafkaMarkerPlace place,
                       int64_t timeout_us, std::function<void(Status)> done) override;
 

@@ -36,6 +36,23 @@ bool Fenced(rd_kafka_resp_err_t code) {
          code == RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH;
 }
 
+// What a sink has to be granted, for messages.
+std::string_view Needed(rd_kafka_resp_err_t code, bool transactional) {
+  switch (code) {
+    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+      return transactional ? " (needed: WRITE and READ on the topic)"
+                           : " (needed: WRITE on the topic)";
+    case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:  // of who may write to no topic at all
+      return transactional ? "" : " (needed: WRITE on the topic)";
+    case RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED:
+      return " (needed: READ on the group)";
+    case RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+      return " (needed: WRITE on the transactional id)";
+    default:
+      return "";
+  }
+}
+
 }  // namespace
 
 StatusOr<RdkafkaPtr<rd_kafka_conf_t>> MakeProducerConf(const KafkaProducerOptions& options,
@@ -147,10 +164,10 @@ void RdkafkaInstance::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* message,
     return;
   }
   instance->disturbed_ = true;
-  instance->lost_row_ =
-      RdkafkaStatus(code, Concat("a row of ", message->len + message->key_len,
-                                 " bytes for partition ", message->partition, " of topic '",
-                                 instance->options_.topic, "': ", RdkafkaText(code)));
+  instance->lost_row_ = RdkafkaStatus(
+      code, Concat("a row of ", message->len + message->key_len, " bytes for partition ",
+                   message->partition, " of topic '", instance->options_.topic,
+                   "': ", RdkafkaText(code), Needed(code, instance->transactional())));
 }
 
 void RdkafkaInstance::OnError(rd_kafka_t*, int error, const char* reason, void* self) {
@@ -168,7 +185,8 @@ bool RdkafkaInstance::SawFatal(std::string_view what, KafkaResult* result) const
   char text[kTextBytesMax] = "";
   const rd_kafka_resp_err_t code = rd_kafka_fatal_error(client_, text, sizeof(text));
   if (code == RD_KAFKA_RESP_ERR_NO_ERROR) return false;
-  std::string message = Concat("cannot ", what, ", ", Whom(), ": ", text);
+  std::string message =
+      Concat("cannot ", what, ", ", Whom(), ": ", text, Needed(code, transactional()));
   if (Fenced(code)) {
     *result = {KafkaVerdict::kFenced, UnavailableError(std::move(message))};
   } else {
@@ -181,8 +199,8 @@ KafkaResult RdkafkaInstance::Judge(std::string_view what,
                                    RdkafkaPtr<rd_kafka_error_t> error) const {
   if (error == nullptr) return {};
   const rd_kafka_resp_err_t code = rd_kafka_error_code(error.get());
-  std::string message =
-      Concat("cannot ", what, ", ", Whom(), ": ", rd_kafka_error_string(error.get()));
+  std::string message = Concat("cannot ", what, ", ", Whom(), ": ",
+                               rd_kafka_error_string(error.get()), Needed(code, transactional()));
   if (Fenced(code)) return {KafkaVerdict::kFenced, UnavailableError(std::move(message))};
   KafkaResult fatal;
   if (SawFatal(what, &fatal)) return fatal;
@@ -236,8 +254,8 @@ KafkaResult RdkafkaInstance::JudgeProduced(std::string_view what, rd_kafka_resp_
   const KafkaVerdict verdict = transactional() ? KafkaVerdict::kAbort : KafkaVerdict::kFatal;
   if (!lost_row_.ok()) return {verdict, lost_row_};
   if (code == RD_KAFKA_RESP_ERR_NO_ERROR) return {};
-  return {verdict,
-          RdkafkaStatus(code, Concat("cannot ", what, ", ", Whom(), ": ", RdkafkaText(code)))};
+  return {verdict, RdkafkaStatus(code, Concat("cannot ", what, ", ", Whom(), ": ",
+                                              RdkafkaText(code), Needed(code, transactional())))};
 }
 
 KafkaResult RdkafkaInstance::ProduceBatch(int32_t partition) {

@@ -12,7 +12,9 @@ namespace {
 
 // A request's own time-out; the call itself may take longer by the socket's.
 constexpr int kMarkerTimeoutMs = 10'000;
-constexpr int kTrialMarkerTimeoutMs = 1000;
+// Of the trial, which must be answered soon: it may take as long as both.
+constexpr int kTrialMarkerTimeoutMs = 2000;
+constexpr int kTrialSocketMs = 2000;
 
 class RdkafkaProducer : public TransactionalProducer {
  public:
@@ -72,8 +74,8 @@ StatusOr<std::unique_ptr<TransactionalProducer>> MakeRdkafkaProducer(RdkafkaThre
                                            std::move(conf));
 }
 
-Status TryRdkafkaTransaction(KafkaProducerOptions options, const KafkaMarkerPlace& place,
-                             int64_t timeout_us) {
+void TryRdkafkaTransaction(KafkaProducerOptions options, const KafkaMarkerPlace& place,
+                           int64_t timeout_us, const std::function<void(Status)>& answer) {
   using std::chrono::milliseconds;
   using std::chrono::steady_clock;
   const auto until = steady_clock::now() + milliseconds(timeout_us / 1000);
@@ -84,38 +86,41 @@ Status TryRdkafkaTransaction(KafkaProducerOptions options, const KafkaMarkerPlac
   // The row waits in the producer until it is dropped by the abort: only its partition is
   // registered with the coordinator, for which the permission to write is needed.
   const int64_t linger_ms = options.transaction_timeout_us / 1000 - 1;
-  WEIR_ASSIGN_OR_RETURN(
-      RdkafkaPtr<rd_kafka_conf_t> conf,
-      MakeProducerConf(options,
-                       {{"linger.ms", std::to_string(std::min<int64_t>(linger_ms, 900'000))}}));
-  RdkafkaInstance instance(std::move(options), std::move(conf),
+  StatusOr<RdkafkaPtr<rd_kafka_conf_t>> conf = MakeProducerConf(
+      options, {{"linger.ms", Concat(std::min<int64_t>(linger_ms, 900'000))},
+                {"socket.timeout.ms", Concat(std::min<int64_t>(linger_ms, kTrialSocketMs))}});
+  if (!conf.ok()) return answer(conf.status());
+  const std::string brokers = options.cluster.brokers;
+  RdkafkaInstance instance(std::move(options), *std::move(conf),
                            [until] { return steady_clock::now() >= until; });
-  auto trial = [&]() -> Status {
-    if (KafkaResult result = instance.Initialise(); !result.done()) return result.status;
-    if (KafkaResult result = instance.Begin(); !result.done()) return result.status;
+  auto begin = [&]() -> KafkaResult {
+    if (KafkaResult result = instance.Initialise(); !result.done()) return result;
+    return instance.Begin();
+  };
+  auto fill = [&]() -> KafkaResult {
     std::string records;
     KafkaBlockWriter writer;
     writer.Begin(place.partition, &records);
     writer.Add(KafkaRecordView{});
     writer.End();
-    KafkaResult tried = instance.Produce(records);
-    if (tried.done() && !instance.WaitForPartitions(left_ms())) {
-      tried = {KafkaVerdict::kAbort,
-               UnavailableError(Concat("the coordinator of transactions did not answer within ",
-                                       timeout_us / 1000, " ms"))};
+    if (KafkaResult result = instance.Produce(records); !result.done()) return result;
+    if (!instance.WaitForPartitions(left_ms())) {
+      return {KafkaVerdict::kAbort,
+              UnavailableError(Concat("the coordinator of transactions at ", brokers,
+                                      " did not answer within ", timeout_us / 1000, " ms"))};
     }
-    if (tried.done()) {
-      tried = instance.SendMarker(place, KafkaMarker{}, std::min(left_ms(), kTrialMarkerTimeoutMs));
-    }
-    if (tried.verdict == KafkaVerdict::kFenced || tried.verdict == KafkaVerdict::kFatal) {
-      return tried.status;
-    }
-    KafkaResult aborted = instance.Abort();
-    return tried.done() ? aborted.status : tried.status;
+    return instance.SendMarker(place, KafkaMarker{}, std::min(left_ms(), kTrialMarkerTimeoutMs));
   };
-  Status status = trial();
+  KafkaResult tried = begin();
+  const bool open = tried.done();
+  if (open) tried = fill();
+  // What is refused is known: to abort it, and to let the client go, may take longer.
+  if (!tried.done()) answer(tried.status);
+  if (open && tried.verdict != KafkaVerdict::kFenced && tried.verdict != KafkaVerdict::kFatal) {
+    const KafkaResult aborted = instance.Abort();
+    if (tried.done()) answer(aborted.status);
+  }
   instance.Destroy();
-  return status;
 }
 
 }  // namespace weir

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "worker/connectors/kafka/kafka_client.h"
@@ -13,8 +14,9 @@ StatusOr<std::unique_ptr<TransactionalProducer>> MakeRdkafkaProducer(RdkafkaThre
                                                                      Executor& owner,
                                                                      KafkaProducerOptions options);
 
-// Tries what a sink's transactions need, in one that is aborted; blocks up to `timeout_us`.
-Status TryRdkafkaTransaction(KafkaProducerOptions options, const KafkaMarkerPlace& place,
-                             int64_t timeout_us);
+// Tries what a sink's transactions need, in one that is aborted. Answers once, after `timeout_us`
+// and a little more at the latest, and returns when the client has been destroyed.
+void TryRdkafkaTransaction(KafkaProducerOptions options, const KafkaMarkerPlace& place,
+                           int64_t timeout_us, const std::function<void(Status)>& answer);
 
 }  // namespace weir

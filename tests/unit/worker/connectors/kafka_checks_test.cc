@@ -34,7 +34,9 @@ class KafkaChecksTest : public ::testing::Test {
   static Co<void> Keep(Co<Status> check, std::optional<Status>* result) {
     *result = co_await check;
   }
-  Status Source(Config config) { return Run(CheckKafkaSource(clients_, executor_, config)); }
+  Status Source(Config config) {
+    return Run(CheckKafkaSource(clients_, executor_, config, "job", "in"));
+  }
   Status Sink(Config config) {
     return Run(CheckKafkaSink(clients_, executor_, config, JobId(Random::FromSystem().HexName(32)),
                               "out"));

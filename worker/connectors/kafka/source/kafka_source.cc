@@ -75,8 +75,7 @@ Status KafkaSource::Open(SourceContext& context, const std::vector<SplitState>& 
       [this](const KafkaMessage& message, const Status& why) { return OnBadRow(message, why); });
   KafkaConsumerOptions options;
   options.cluster = {.brokers = config_.brokers, .properties = config_.properties};
-  options.group = config_.group.empty() ? Concat("weir-", context.job_name(), "-", context.uid())
-                                        : config_.group;
+  options.group = KafkaGroupOf(config_, context.job_name(), context.uid());
   StatusOr<std::unique_ptr<KafkaConsumer>> consumer =
       consumers_.MakeConsumer(context.executor(), std::move(options), [this] { context_->Wake(); });
   if (!consumer.ok()) return consumer.status().WithContext(Name());
