@@ -3,8 +3,10 @@ whichever gap of publishing a stage.
 
 Method: rows with known counts per key run through a job at a limited rate. A proxy between sink and
 broker holds one request or answer, which is where the gap is; then processes are killed (SIGKILL),
-and started again. For a worker the same by its kill points. Readers of committed rows must be held
-back no longer than 5 s after recovery, and the output is compared with the input, per key in order.
+and started again. For a worker the same by its kill points; a coordinator stops at its own before it
+gives notice of a checkpoint. Readers of committed rows must be held back no longer than 5 s after
+recovery, and the output is compared with the input, per key in order. The broker's own tool is
+asked for hanging transactions in the long tests, the same question over the wire in all.
 """
 
 import dataclasses
@@ -14,13 +16,14 @@ import unittest
 import together
 from cluster import Cluster
 from kafka_jobs import (SETTLED_S, FileInput, KafkaInput, check_counts, check_kcat,
-                        checkpoint_behind, count_job, kafka, made, sink_of, visible,
-                        wait_for_visible, wait_until_nothing_old_is_open, wait_until_recovered,
+                        check_nothing_is_open, checkpoint_behind, count_job, kafka, made, sink_of,
+                        visible, wait_for_visible, wait_until_nothing_old_is_open, wait_until_recovered,
                         worker_of)
 from kill_points import KAFKA_POINTS
 
 ROWS = 6000
 RATE = 1200
+TIMEOUT_S = 5  # of transactions, where it matters
 
 
 @dataclasses.dataclass
@@ -49,6 +52,8 @@ AT_START = ("kafka.before_init", "kafka.after_init")
 
 
 class Case(unittest.TestCase):
+    TOOL = False  # also ask Kafka's own tool
+
     def begin(self, kafka, cluster, rows=ROWS, rate=RATE, files=False, sink=None, **options):
         """Starts the job; (job, rows, output topic)."""
         source = FileInput(cluster.folder / "in") if files else KafkaInput(kafka)
@@ -68,7 +73,7 @@ class Case(unittest.TestCase):
 
     def check_end(self, kafka, cluster, job, rows, output):
         status = cluster.finish(job)
-        kafka.client.wait_until_settled(output, SETTLED_S)
+        check_nothing_is_open(kafka, output, self.TOOL)
         self.assertEqual(check_counts(kafka, output, rows), len(rows))
         check_kcat(kafka, output, rows)
         self.assertEqual(cluster.leftovers(job), [])
@@ -77,9 +82,10 @@ class Case(unittest.TestCase):
     def hold(self, kafka, gap):
         return kafka.proxy.rule(gap.api, at=gap.at, nth=gap.nth, action="hold")
 
-    def at_gap(self, name, victims, times=1, forward=False, rest_s=0.0, sink=None):
-        """Kills `victims` (worker, coordinator) so often in the gap. `forward`: what was held
-        arrives all the same, later than the dead one's successor has started."""
+    def at_gap(self, name, victims, times=1, forward=False, rest_s=0.5, sink=None):
+        """Kills `victims` (worker, coordinator) so often in the gap; they come back after `rest_s`.
+        `forward`: what was held arrives all the same, later than the dead one's successor has
+        started."""
         gap = GAPS[name]
         with kafka(proxy=True) as k, Cluster() as cluster:
             cluster.start_coordinator()
@@ -97,7 +103,8 @@ class Case(unittest.TestCase):
                 self.assertLess(seen, len(rows), "too late: all rows were visible at the kill")
                 if turn == 0:
                     self.assertGreater(seen, 0, "too early: no row was visible at the kill")
-                generation = cluster.status(job)["generation"]
+                # A coordinator that was started a moment ago does not lead yet.
+                generation = cluster.wait_for_status("an answer", job, bool)["generation"]
                 # At a start it may be the committer's, wherever that runs: all die.
                 dying = (cluster.live_workers() if gap.at_start else
                          [worker_of(cluster, job, request.transactional_id)])
@@ -108,7 +115,7 @@ class Case(unittest.TestCase):
                     cluster.coordinators[0].kill()
                 if not forward:
                     held.release(forward=False)
-                time.sleep(rest_s or 0.5)
+                time.sleep(rest_s)
                 # Only now: those that live on for a moment must not take it.
                 following = self.hold(k, gap) if turn + 1 < times else None
                 if "coordinator" in victims:
@@ -163,7 +170,48 @@ class Case(unittest.TestCase):
             status = self.check_end(k, cluster, job, rows, output)
             self.assertGreaterEqual(status["generation"], generation)
 
-    def late(self, name, timeout_s=5):
+    def before_notice(self, victims, times=1, count=4):
+        """Kills `victims` (worker, coordinator, broker) so often when a checkpoint is completed and
+        no worker knows of it. The coordinator stands still there meanwhile."""
+        def start_coordinator(cluster, count):
+            cluster.start_coordinator(kill=f"coordinator.before_notice:{count}",
+                                      kill_signal="STOP")
+
+        broker_dies = "broker" in victims
+        with kafka(own=broker_dies) as k, Cluster() as cluster:
+            start_coordinator(cluster, count)
+            for _ in range(2):
+                cluster.start_worker(slots=1)
+            job, rows, output = self.begin(k, cluster, rows=14000 if broker_dies else ROWS * times)
+            for turn in range(times):
+                coordinator = cluster.coordinators[0]
+                coordinator.wait_until_hit()
+                self.assertLess(visible(k, output), len(rows), "too late")
+                dying = cluster.live_workers() if "worker" in victims else []
+                for worker in dying:
+                    worker.kill()
+                if broker_dies:
+                    k.broker.kill()
+                if "coordinator" in victims:
+                    coordinator.kill()
+                if broker_dies:
+                    k.broker.start()
+                if "coordinator" not in victims:
+                    coordinator.resume()
+                elif turn + 1 < times:
+                    start_coordinator(cluster, 1)
+                else:
+                    cluster.start_coordinator()
+                for _ in dying:
+                    cluster.start_worker(slots=1)
+            wait_for_visible(k, output, 1)
+            if dying or "coordinator" in victims:
+                self.check_recovery(k, cluster, job, output, 1)
+            else:
+                wait_until_nothing_old_is_open(k, output)
+            self.check_end(k, cluster, job, rows, output)
+
+    def late(self, name, timeout_s=TIMEOUT_S):
         """All die in the gap and come back when the broker has long ended the transaction."""
         gap = GAPS[name]
         with kafka(proxy=True) as k, Cluster() as cluster:
@@ -174,6 +222,9 @@ class Case(unittest.TestCase):
                 k, cluster, sink={"transaction_timeout": f"{timeout_s}s"})
             self.wait_for_the_midst(k, cluster, job, output)
             held = self.hold(k, gap)
+            if gap.at_start:
+                cluster.workers[0].kill()
+                cluster.start_worker(slots=1)
             held.wait(seconds=60)
             generation = cluster.status(job)["generation"]
             for worker in cluster.live_workers():
@@ -190,7 +241,7 @@ class Case(unittest.TestCase):
             self.check_end(k, cluster, job, rows, output)
             self.assertTrue(0 < before < len(rows), before)
 
-    def zombie(self, name, timeout_s=5):
+    def zombie(self, name, timeout_s=TIMEOUT_S):
         """A worker stops for longer than everything waits for it, then goes on."""
         gap = GAPS[name]
         with kafka(proxy=True) as k, Cluster() as cluster:
@@ -256,15 +307,19 @@ class QuickBroker(Case):
 
 
 class Long(Case):
-    pass
+    TOOL = True
+
+
+class LongTwice(Case):
+    TOOL = True
 
 
 class LongBroker(Case):
-    pass
+    TOOL = True
 
 
 class LongPoints(Case):
-    pass
+    TOOL = True
 
 
 def add(case, name, action):
@@ -275,15 +330,25 @@ for gap_name, the_gap in GAPS.items():
     for who in (("worker",), ("coordinator",), ("worker", "coordinator")):
         add(Long, f"{'_and_'.join(who)}_{gap_name}",
             lambda self, g=gap_name, who=who: self.at_gap(g, who))
+        add(LongTwice, f"{'_and_'.join(who)}_{gap_name}",
+            lambda self, g=gap_name, who=who: self.at_gap(g, who, times=2))
     add(Long, f"worker_{gap_name}_late_request",
         lambda self, g=gap_name: self.at_gap(g, ["worker"], forward=True))
-    add(Long, f"worker_twice_{gap_name}", lambda self, g=gap_name: self.at_gap(
-        g, ["worker"], times=2))
+    add(Long, f"late_{gap_name}", lambda self, g=gap_name: self.late(g))
+    add(LongTwice, f"worker_{gap_name}_and_late", lambda self, g=gap_name: self.at_gap(
+        g, ["worker"], times=2, rest_s=TIMEOUT_S + 4,
+        sink={"transaction_timeout": f"{TIMEOUT_S}s"}))
     add(LongBroker, f"broker_{gap_name}", lambda self, g=gap_name: self.broker_at_gap(g))
+    add(LongBroker, f"broker_twice_{gap_name}", lambda self, g=gap_name: self.broker_at_gap(g, 2))
     if not the_gap.at_start:
-        add(Long, f"late_{gap_name}", lambda self, g=gap_name: self.late(g))
         add(Long, f"zombie_{gap_name}", lambda self, g=gap_name: self.zombie(g))
-add(LongBroker, "broker_twice_after_commit", lambda self: self.broker_at_gap("after_commit", 2))
+for who in (("worker",), ("coordinator",), ("worker", "coordinator")):
+    add(LongPoints, f"{'_and_'.join(who)}_before_notice",
+        lambda self, who=who: self.before_notice(who))
+    if "coordinator" in who:
+        add(LongPoints, f"{'_and_'.join(who)}_twice_before_notice",
+            lambda self, who=who: self.before_notice(who, times=2))
+add(LongBroker, "broker_before_notice", lambda self: self.before_notice(["broker"]))
 for point, count in KAFKA_POINTS.items():
     sentence = point.replace(".", "_")
     if point in ("kafka.after_begin", "kafka.before_notice"):

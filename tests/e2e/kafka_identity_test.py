@@ -12,8 +12,8 @@ import unittest
 
 import together
 from cluster import Cluster, last_checkpoint
-from kafka_jobs import (SETTLED_S, FileInput, KafkaInput, check_counts, checkpoint_behind,
-                        count_job, kafka, made, markers, sink_of, timed, visible,
+from kafka_jobs import (SETTLED_S, FileInput, KafkaInput, check_counts, check_nothing_is_open,
+                        checkpoint_behind, count_job, kafka, made, markers, sink_of, timed, visible,
                         wait_for_visible, wait_until_marked,
                         wait_until_refused)
 
@@ -30,7 +30,7 @@ class Case(unittest.TestCase):
 
     def all_visible(self, k, output, source):
         wait_for_visible(k, output, len(source.rows))
-        k.client.wait_until_settled(output, SETTLED_S)
+        check_nothing_is_open(k, output)
         self.assertEqual(check_counts(k, output, source.rows), len(source.rows))
 
     def silence(self, seconds):
@@ -228,16 +228,16 @@ class Quick(Case):
                 held.wait(seconds=60)
                 _, took = timed(lambda: cluster.weir("cancel", job, code=0))
                 self.assertLess(took, CANCEL_S)
-                k.client.wait_until_settled(output, SETTLED_S)
+                check_nothing_is_open(k, output)
                 held.release()
-                k.client.wait_until_settled(output, SETTLED_S)
+                check_nothing_is_open(k, output)
                 before = check_counts(k, output, source.rows, complete=False)
                 self.assertTrue(0 < before < 20000)
                 # Anew: it begins with the first row, under names of its own.
                 second = cluster.submit(job_of)
                 wait_for_visible(k, output, before + 500)
                 cluster.weir("cancel", second, code=0)
-                k.client.wait_until_settled(output, SETTLED_S)
+                check_nothing_is_open(k, output)
                 records = k.client.read_topic(output)
                 ends = {p: sum(1 for r in records if r.partition == p) for p in range(4)}
                 self.assertGreater(sum(ends.values()), before)

@@ -255,6 +255,17 @@ def wait_until_nothing_old_is_open(kafka, topic, seconds=SETTLED_S):
              lambda: all(offset >= ends[p] for p, offset in stable().items()), seconds, 0.05)
 
 
+def check_nothing_is_open(kafka, topic, tool=False):
+    """Of a job that has ended: no reader is held back, and neither topic nor markers have a
+    transaction that hangs; `tool`: nor does Kafka's own tool find one, which takes seconds."""
+    kafka.client.wait_until_settled(topic, SETTLED_S)
+    found = kafka.client.hanging_transactions([topic, "__consumer_offsets"])
+    if tool:
+        found += kafka_broker.hanging(kafka.broker.bootstrap, topic)
+    if found:
+        raise AssertionError(f"(topic, partition, producer id, first offset) that hang: {found}")
+
+
 def markers(kafka, job, topic, uid="out"):
     """{number: (offset, metadata)} of the markers of a job's sink."""
     found = {}

@@ -474,3 +474,19 @@ def run_tool(name, arguments, seconds=60, capture=True):
                                    log="tool-log4j2.properties"),
         stdin=subprocess.DEVNULL if capture else None, stdout=output, stderr=output, text=True,
         timeout=seconds, check=False)
+
+
+def hanging(bootstrap, topic):
+    """[(topic, partition, producer id, first offset)] of the transactions that hang as Kafka's own
+    tool finds them, however young they are; see kafka_wire.Client.hanging_transactions."""
+    done = run_tool("transactions", ["--bootstrap-server", bootstrap, "find-hanging", "--topic",
+                                     topic, "--max-transaction-timeout", "0"])
+    head, *lines = done.stdout.splitlines() or [""]
+    if done.returncode != 0 or head.split()[:3] != ["Topic", "Partition", "ProducerId"]:
+        raise BrokerError(f"kafka-transactions find-hanging: {done.returncode}: {done.stdout}"
+                          f"{done.stderr}")
+    found = []
+    for line in lines:
+        name, partition, producer, _, _, start, *_ = line.split()
+        found.append((name, int(partition), int(producer), int(start)))
+    return found

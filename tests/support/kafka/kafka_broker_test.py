@@ -389,6 +389,27 @@ class QuickKill(unittest.TestCase):
             os.mkdir(folder)
 
 
+class LongHanging(unittest.TestCase):
+    def test_what_hangs_is_found_and_what_is_only_open_is_not(self):
+        """Before Kafka 3.6, and with this setting, rows of a transaction that nobody announced were
+        taken: nothing ever ends it."""
+        with kafka_broker.temporary(settings={
+                "transaction.partition.verification.enable": "false"}) as broker, \
+                kafka_wire.Client(broker.bootstrap) as client:
+            client.create_topic("t", 2)
+            open_one = Transaction(client, "open")
+            open_one.produce("t", 0, ["open"])
+            self.assertEqual(client.hanging_transactions(["t"]), [])
+            self.assertEqual(kafka_broker.hanging(broker.bootstrap, "t"), [])
+            hanging = Transaction(client, "hanging")
+            hanging.partitions.add(("t", 1))  # it is not
+            hanging.produce("t", 1, ["hanging"])
+            self.assertEqual(client.hanging_transactions(["t"]),
+                             [("t", 1, hanging.producer_id, 0)])
+            self.assertEqual(kafka_broker.hanging(broker.bootstrap, "t"),
+                             [("t", 1, hanging.producer_id, 0)])
+
+
 class LongKill(unittest.TestCase):
     def test_a_broker_that_cannot_start_says_why(self):
         with self.assertRaisesRegex(kafka_install.BrokerError,

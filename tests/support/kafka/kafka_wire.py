@@ -52,6 +52,7 @@ ERRORS = {
 }
 # What passes by itself while a broker starts or a coordinator settles something.
 PASSING = {5, 6, 7, 14, 15, 16, 51, 88}
+ENDED = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")  # states of transactions
 RETRY_PAUSE_S = 0.05
 
 
@@ -663,6 +664,23 @@ class Client:
         """What holds readers of committed rows back: [(partition, producer id, first offset)]."""
         return [(partition, producer, start) for partition in self.partitions(topic)
                 for producer, _, start in self.producers(topic, partition) if start >= 0]
+
+    def hanging_transactions(self, topics):
+        """What the broker's own tool calls so (kafka-transactions find-hanging): open transactions
+        of which no coordinator knows, so that nothing will ever end them. [(topic, partition,
+        producer id, first offset)]"""
+        def look():
+            held = {(topic, *one) for topic in topics for one in self.open_transactions(topic)}
+            known = set()
+            for name, (_, state) in self.transactions().items() if held else ():
+                if state in ENDED:
+                    continue
+                found = self.describe_transaction(name)
+                known |= {(*place, found["producer_id"]) for place in found["partitions"]}
+            return {one for one in held if one[:3] not in known}
+        # What ended between the two questions is no longer open at the second look.
+        first = look()
+        return sorted(first & look()) if first else []
 
     def wait_until_settled(self, topic, seconds=5):
         """Until no transaction holds readers of committed rows back: on every partition the last
