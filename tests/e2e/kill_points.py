@@ -29,7 +29,6 @@ KAFKA_POINTS = {
     "kafka.after_init": 2,
     "kafka.after_begin": 5,
     "kafka.half_produced": 5,
-    "kafka.after_marker_sent": 5,
     "kafka.before_commit": 5,
     "kafka.after_commit": 5,
     "kafka.before_notice": 5,

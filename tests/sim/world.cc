@@ -74,9 +74,8 @@ const std::vector<std::string>& AllKillPoints() {
 
 const std::vector<std::string>& KafkaKillPoints() {
   static const std::vector<std::string> kPoints = {
-      "kafka.before_init",   "kafka.after_init",        "kafka.after_begin",
-      "kafka.half_produced", "kafka.after_marker_sent", "kafka.before_commit",
-      "kafka.after_commit",  "kafka.before_notice"};
+      "kafka.before_init",   "kafka.after_init",   "kafka.after_begin",  "kafka.half_produced",
+      "kafka.before_commit", "kafka.after_commit", "kafka.before_notice"};
   return kPoints;
 }
 

@@ -195,7 +195,6 @@ Co<Status> StagedPublisher::GiveUp(KafkaResult result, std::string what) {
 Co<Status> StagedPublisher::EndTransaction(KafkaMarker marker) {
   KafkaResult result = co_await SendMarker(*producer_, place_, marker);
   if (!result.done()) co_return co_await GiveUp(result, "send the marker");
-  KillPoint("kafka.after_marker_sent");
   KillPoint("kafka.before_commit");
   result =
       co_await Insist(*producer_, *options_.timers, &TransactionalProducer::Commit,

@@ -45,7 +45,7 @@ struct StagedPublisherOptions {
 // Retryable errors: the same call may be made again; it goes on where it stopped. Thread: confined
 // to the executor of `transactions`. Crash: an open transaction stays until the next Fence of the
 // identity. Kill points: kafka.before_init, kafka.after_init, kafka.after_begin,
-// kafka.half_produced, kafka.after_marker_sent, kafka.before_commit, kafka.after_commit.
+// kafka.half_produced, kafka.before_commit, kafka.after_commit.
 class StagedPublisher {
  public:
   explicit StagedPublisher(StagedPublisherOptions options);
