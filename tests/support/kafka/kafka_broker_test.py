@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
@@ -253,6 +254,13 @@ class QuickShared(SharedBroker):
         self.assertNotIn(self.topic, self.client.topics())
         with self.assertRaisesRegex(KafkaError, "UNKNOWN_TOPIC_OR_PARTITION"):
             self.client.partitions(self.topic)
+
+    def test_a_topic_just_made_is_led(self):
+        partitions = 40  # the later ones are led some milliseconds after they are announced
+        self.create(partitions)
+        with unittest.mock.patch.object(kafka_wire, "PASSING", ()):  # asks once
+            self.assertEqual([self.client.high_watermark(self.topic, partition)
+                              for partition in reversed(range(partitions))], partitions * [0])
 
 
 class QuickProxy(SharedBroker):

@@ -277,7 +277,8 @@ class Client:
         return sorted(self.metadata([topic])[topic])
 
     def create_topic(self, topic, partitions=1, config=None):
-        """Creates it and waits until each partition has a leader."""
+        """Creates it and waits until each partition is led, also in the eyes of the leader: until
+        then it refuses what it is asked for as no leader."""
         def write(w, name):
             w.string(name).raw("ih", partitions, 1).array([], None)
             w.array(list((config or {}).items()), lambda v, c: v.string(c[0]).string(str(c[1])))
@@ -292,10 +293,12 @@ class Client:
         def attempt():
             try:
                 leaders = self.metadata([topic])[topic]
+                if len(leaders) < partitions or min(leaders.values()) < 0:
+                    raise KafkaError(f"topic {topic}", 5, f"leaders {leaders}")
+                for partition in leaders:
+                    self.high_watermark(topic, partition)
             except KafkaError as error:
                 raise KafkaError(f"topic {topic}", 5) if error.code == 3 else error
-            if len(leaders) < partitions or min(leaders.values()) < 0:
-                raise KafkaError(f"topic {topic}", 5, f"leaders {leaders}")
         self._retrying(attempt)
 
     def delete_topic(self, topic):

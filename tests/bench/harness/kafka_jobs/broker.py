@@ -67,7 +67,8 @@ class Kafka:
                 _, printed = self.bench.limit("kafka_fill", "--brokers", self.brokers, "--topic",
                                               name, "--input", *inputs, seconds=FILL_SECONDS)
             except subprocess.TimeoutExpired:
-                # Seen with librdkafka 2.0.2: of a topic just made, one partition gets nothing.
+                # librdkafka 2.0.2: who waits for room in rd_kafka_produce_batch holds a lock that
+                # its broker thread wants when a partition has lost its leader.
                 self.bench.log(f"kafka_fill of {name} stands still; again into another topic")
                 with self.client() as client:
                     client.delete_topic(name)
