@@ -151,6 +151,27 @@ struct ConfirmCurrentRequest {
 
 // --- Coordinator to worker -----------------------------------------------------------------------
 
+// Settles what one vertex (a sink, or a source with dead letters) sealed, without its task: commits
+// `committables`, then aborts everything of generations below `generation` that is not among them.
+// With a successor the committables are another job's, which has ended, and the successor starts
+// from the checkpoint that lists them: what tells how far the output is names it from then on. With
+// `ends` nobody publishes there any more: the job that sealed them ended, or the successor did
+// without a checkpoint of its own, and leaves the output as it found it.
+struct SettleRequest {
+  CoordinatorNumber coordinator;
+  JobId job;
+  Generation generation;
+  JobVertex vertex;
+  std::string job_name;
+  std::string library_path;
+  std::vector<Committable> committables;
+  std::string job_directory;  // of the job that sealed them, absolute; a copy of it with --from
+  uint64_t order = 0;         // of this coordinator, for ConfirmCurrent; each attempt is a new one
+  JobId successor;            // "": none
+  std::vector<JobVertex> successor_vertices;  // those of its graph that are of this vertex's type
+  bool ends = false;
+};
+
 // What of a job only a worker can see: expands source patterns, reads headers, looks into output
 // directories, loads the job library. Answers the graph with what it found filled in (configs and
 // output schemas) or the user error. Changes nothing.
@@ -159,6 +180,7 @@ struct CheckJobRequest {
   std::string job_directory;  // where lib/<sha256>.so is, absolute; may not exist yet
   std::string library_path;   // absolute path of the library as stored; "" if none
   JobGraph graph;
+  std::vector<SettleRequest> succession;  // what it will ask for when it starts
 };
 
 struct TaskAssignment {
@@ -210,20 +232,6 @@ struct EndTasksRequest {
   JobId job;
   Generation generation;
   bool finish = false;
-};
-
-// Settles what one vertex (a sink, or a source with dead letters) sealed, without its task: commits
-// `committables`, then aborts everything of generations below `generation` that is not among them.
-struct SettleRequest {
-  CoordinatorNumber coordinator;
-  JobId job;
-  Generation generation;
-  JobVertex vertex;
-  std::string job_name;
-  std::string library_path;
-  std::vector<Committable> committables;
-  std::string job_directory;  // of the job that sealed them, absolute; a copy of it with --from
-  uint64_t order = 0;         // of this coordinator, for ConfirmCurrent; each attempt is a new one
 };
 
 // --- Client to coordinator -----------------------------------------------------------------------

@@ -447,6 +447,11 @@ StatusOr<KafkaSinkConfig> ParseKafkaSinkConfig(const Config& config) {
     }
     parsed.transaction_bytes_max = *bytes;
   }
+  WEIR_ASSIGN_OR_RETURN(std::string doubled, config.Text("on_doubled_rows", "fail"));
+  if (doubled != "fail" && doubled != "continue") {
+    return InvalidField(config, "on_doubled_rows", "fail or continue");
+  }
+  parsed.continue_on_doubled_rows = doubled == "continue";
   WEIR_ASSIGN_OR_RETURN(parsed.bad_data, BadDataField(config));
   WEIR_ASSIGN_OR_RETURN(parsed.dead_letter_path, DeadLetterPathField(config));
   WEIR_ASSIGN_OR_RETURN(parsed.properties, KafkaPropertiesField(config, KafkaRole::kProducer));

@@ -98,6 +98,8 @@ struct KafkaSinkConfig {
   int64_t transaction_bytes_max = 64 << 20;
   std::optional<BadData> bad_data;  // absent: the job's
   std::string dead_letter_path;     // a directory, absolute once submitted
+  // The job goes on although rows will come twice, or an identity may be another live job's.
+  bool continue_on_doubled_rows = false;
 };
 StatusOr<KafkaSinkConfig> ParseKafkaSinkConfig(const Config& config);
 // User error: a column that the config names and `input` does not have, or not with such a type.

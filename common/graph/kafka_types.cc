@@ -111,12 +111,15 @@ TypeDescriptor KafkaSinkType() {
        "BOOL: true makes the value null, which deletes the key in a compacted topic; needs a key"},
       {"delivery", "text", false, "exactly_once", "exactly_once or at_least_once"},
       {"transactional_id_prefix", "text", false, "the job's id",
-       "begin of the transactional ids and marker groups, for permissions; no two jobs may share "
-       "one"},
+       "begin of the transactional ids and marker groups, for permissions; no two live jobs may "
+       "share one"},
       {"transaction_timeout", "text", false, "60s",
        "a transaction that takes longer is aborted by the broker and done again"},
       {"transaction_size_max", "text", false, "64MiB",
        "rows that are more are published by several transactions, one after the other"},
+      {"on_doubled_rows", "text", false, "fail",
+       "of a job that starts from a checkpoint behind which rows were published already, or cannot "
+       "tell how far they were: fail, or continue and publish them again"},
       {"bad_data", "text", false, "the job's",
        "what to do with a row that the topic does not take (too large, no such partition): fail, "
        "drop (counted) or dead_letter (counted, and put into a file)"},

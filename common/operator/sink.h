@@ -29,6 +29,9 @@ class SinkContext {
   // The checkpoint of the same job that it goes on from; 0: none. What the sink set up outside
   // before that one completed has to be there, and nothing that was published later may be.
   virtual CheckpointId resumed_from() const = 0;
+  // The checkpoint that it goes on from, its own or that of the job it was started from; 0: none.
+  // Along a line of such jobs the numbers of checkpoints only grow.
+  virtual CheckpointId restored_from() const = 0;
   virtual int subtask() const = 0;
   virtual int parallelism() const = 0;
   virtual const SchemaPtr& input_schema() const = 0;
@@ -68,6 +71,12 @@ class Sink : public CommittableOwner {
   virtual void Close() {}
 };
 
+// The job that starts from the checkpoint that is settled.
+struct JobSuccessor {
+  JobId job;
+  std::vector<Config> configs;  // of its vertices of the type that is settled
+};
+
 // The settling side, made from config alone, so that what a completed checkpoint lists can be
 // committed by any worker without the task: at recovery, on cancel and failure, after a rescale.
 // Both calls are idempotent and may be repeated from another worker at the same time.
@@ -83,6 +92,12 @@ class CommitterContext {
   virtual Executor& executor() = 0;  // mail from other threads goes through it
   // The staging_directory of the sinks that sealed the committables.
   virtual const std::string& staging_directory() const = 0;
+  // nullptr: the job settles its own. Else that one has ended, and no other successor may go on
+  // from its output, once this one has.
+  virtual const JobSuccessor* successor() const = 0;
+  // Nobody publishes any more: the job that sealed has ended, or the successor has without having
+  // sealed anything, so that another one may go on.
+  virtual bool ends() const = 0;
   // As in SinkContext, for this very call of the coordinator: kStale also when that one waits for
   // it no more, having perhaps told another worker to settle.
   virtual void ConfirmCurrent(std::function<void(Status)> done) = 0;
@@ -92,6 +107,12 @@ class Committer {
  public:
   virtual ~Committer() = default;
   virtual void Open(CommitterContext& context) = 0;
+  // Whether Commit would refuse these for good, as far as it can be seen without taking anything
+  // from anybody; OK where it cannot be seen now.
+  virtual void Check(std::vector<Committable> committables, std::function<void(Status)> done) {
+    (void)committables;
+    done(Status());
+  }
   // Publishes all of them, durably.
   virtual void Commit(std::vector<Committable> committables, std::function<void(Status)> done) = 0;
   // Removes what generations older than `generation` of this job and uid left behind, sealed or

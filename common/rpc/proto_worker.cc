@@ -3,11 +3,43 @@
 
 namespace weir {
 
+void ToProto(const SettleRequest& from, v1::SettleRequest* to) {
+  to->set_coordinator(from.coordinator.value());
+  to->set_job(Utf8Text(from.job.value()));
+  to->set_generation(from.generation.value());
+  ToProto(from.vertex, to->mutable_vertex());
+  to->set_job_name(Utf8Text(from.job_name));
+  to->set_library_path(from.library_path);
+  ListToProto(from.committables, to->mutable_committables());
+  to->set_job_directory(from.job_directory);
+  to->set_order(from.order);
+  to->set_successor(Utf8Text(from.successor.value()));
+  ListToProto(from.successor_vertices, to->mutable_successor_vertices());
+  to->set_ends(from.ends);
+}
+
+Status FromProto(const v1::SettleRequest& from, SettleRequest* to) {
+  to->coordinator = CoordinatorNumber(from.coordinator());
+  to->job = JobId(from.job());
+  to->generation = Generation(from.generation());
+  WEIR_RETURN_IF_ERROR(FromProto(from.vertex(), &to->vertex));
+  to->job_name = from.job_name();
+  to->library_path = from.library_path();
+  WEIR_RETURN_IF_ERROR(ListFromProto(from.committables(), &to->committables));
+  to->job_directory = from.job_directory();
+  to->order = from.order();
+  to->successor = JobId(from.successor());
+  WEIR_RETURN_IF_ERROR(ListFromProto(from.successor_vertices(), &to->successor_vertices));
+  to->ends = from.ends();
+  return {};
+}
+
 void ToProto(const CheckJobRequest& from, v1::CheckJobRequest* to) {
   to->set_job(Utf8Text(from.job.value()));
   to->set_job_directory(from.job_directory);
   to->set_library_path(from.library_path);
   ToProto(from.graph, to->mutable_graph());
+  ListToProto(from.succession, to->mutable_succession());
 }
 
 Status FromProto(const v1::CheckJobRequest& from, CheckJobRequest* to) {
@@ -15,6 +47,7 @@ Status FromProto(const v1::CheckJobRequest& from, CheckJobRequest* to) {
   to->job_directory = from.job_directory();
   to->library_path = from.library_path();
   WEIR_RETURN_IF_ERROR(FromProto(from.graph(), &to->graph));
+  WEIR_RETURN_IF_ERROR(ListFromProto(from.succession(), &to->succession));
   return {};
 }
 
@@ -109,31 +142,6 @@ Status FromProto(const v1::EndTasksRequest& from, EndTasksRequest* to) {
   to->job = JobId(from.job());
   to->generation = Generation(from.generation());
   to->finish = from.finish();
-  return {};
-}
-
-void ToProto(const SettleRequest& from, v1::SettleRequest* to) {
-  to->set_coordinator(from.coordinator.value());
-  to->set_job(Utf8Text(from.job.value()));
-  to->set_generation(from.generation.value());
-  ToProto(from.vertex, to->mutable_vertex());
-  to->set_job_name(Utf8Text(from.job_name));
-  to->set_library_path(from.library_path);
-  ListToProto(from.committables, to->mutable_committables());
-  to->set_job_directory(from.job_directory);
-  to->set_order(from.order);
-}
-
-Status FromProto(const v1::SettleRequest& from, SettleRequest* to) {
-  to->coordinator = CoordinatorNumber(from.coordinator());
-  to->job = JobId(from.job());
-  to->generation = Generation(from.generation());
-  WEIR_RETURN_IF_ERROR(FromProto(from.vertex(), &to->vertex));
-  to->job_name = from.job_name();
-  to->library_path = from.library_path();
-  WEIR_RETURN_IF_ERROR(ListFromProto(from.committables(), &to->committables));
-  to->job_directory = from.job_directory();
-  to->order = from.order();
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include "common/graph/type_descriptor.h"
 #include "common/graph/validate.h"
 #include "coordinator/job/effects.h"
+#include "coordinator/job/settle_requests.h"
 
 namespace weir {
 namespace {
@@ -483,10 +484,17 @@ Co<StatusOr<SubmitResponse>> Coordinator::Store(SubmitRequest request, Submissio
   if (!staged.ok()) co_return staged.status();
   std::string directory = *staged;
 
-  StatusOr<bool> checked = co_await CheckOnWorker(id, directory, &submission.graph);
-  Status status = checked.status();
   StoredJob stored;
   stored.record.id = id;
+  std::vector<SettleRequest> succession;
+  if (restored) {
+    stored.record.graph = submission.graph;
+    succession = co_await MakeSuccessionRequests(environment_.files, stored.record, *restored,
+                                                 ParentPath(restore_from));
+  }
+  StatusOr<bool> checked =
+      co_await CheckOnWorker(id, directory, &submission.graph, std::move(succession));
+  Status status = checked.status();
   stored.record.submit_wall_us = environment_.clock.WallMicros();
   stored.record.submit_digest = submission.digest;
   if (status.ok()) {
@@ -551,7 +559,8 @@ Co<StatusOr<CheckpointManifest>> Coordinator::ReadRestored(std::string directory
 }
 
 // False: there is no worker, so that nobody has looked.
-Co<StatusOr<bool>> Coordinator::CheckOnWorker(JobId id, std::string staged, JobGraph* graph) {
+Co<StatusOr<bool>> Coordinator::CheckOnWorker(JobId id, std::string staged, JobGraph* graph,
+                                              std::vector<SettleRequest> succession) {
   Status last;
   for (const WorkerName& name : workers_.Names()) {
     const WorkerInfo* found = workers_.Find(name);
@@ -562,6 +571,7 @@ Co<StatusOr<bool>> Coordinator::CheckOnWorker(JobId id, std::string staged, JobG
     request.job_directory = staged;
     request.library_path = JobRegistry::LibraryPath(staged, graph->library_sha256);
     request.graph = *graph;
+    request.succession = succession;
     StatusOr<JobGraph> answer =
         co_await CheckJobOn(environment_, worker, std::move(request), kCheckTimeoutUs);
     if (answer.ok()) {

@@ -101,7 +101,8 @@ class Coordinator : public CoordinatorHandler {
   Co<void> SubmitFlow(SubmitRequest request, Submission submission);
   Co<StatusOr<SubmitResponse>> Store(SubmitRequest request, Submission submission);
   Co<StatusOr<CheckpointManifest>> ReadRestored(std::string directory, Submission submission);
-  Co<StatusOr<bool>> CheckOnWorker(JobId id, std::string staged, JobGraph* graph);
+  Co<StatusOr<bool>> CheckOnWorker(JobId id, std::string staged, JobGraph* graph,
+                                   std::vector<SettleRequest> succession);
   Co<void> RemoveFlow(JobId id, OwedAnswer answer);
   JobMaster& AddJob(StoredJob stored);
   // Calls `go` with the job that `text` names, or answers `fail`.

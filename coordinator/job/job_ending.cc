@@ -3,9 +3,9 @@
 
 #include "common/base/concat.h"
 #include "common/base/log.h"
-#include "common/graph/type_descriptor.h"
 #include "coordinator/job/effects.h"
 #include "coordinator/job/job_master.h"
+#include "coordinator/job/settle_requests.h"
 
 namespace weir {
 namespace {
@@ -15,38 +15,21 @@ constexpr int64_t kRefusedRetryUs = 2'000'000;
 // First patience with a worker that settles; doubled with each attempt, for much output takes long.
 constexpr int64_t kSettleTimeoutUs = 2'000'000;
 constexpr int64_t kSettleTimeoutMaxUs = 60'000'000;
+constexpr int64_t kGiveBackTimeoutUs = 10'000'000;
 
 }  // namespace
 
-std::vector<SettleRequest> JobMaster::MakeSettles(const JobRecord& record,
-                                                  const CheckpointManifest& manifest,
-                                                  Generation generation,
-                                                  const std::string& directory) const {
-  std::vector<SettleRequest> requests;
-  StatusOr<JobOptions> parsed = ParseJobOptions(record.graph.options);
-  const JobOptions options = parsed.ok() ? *parsed : JobOptions();
-  for (const JobVertex& vertex : record.graph.vertices) {
-    // Libraries bring operators, never sinks and sources.
-    auto type = BuiltinTypes().find(vertex.type);
-    if (type == BuiltinTypes().end()) continue;
-    const TypeDescriptor& descriptor = type->second;
-    SettleRequest request;
+std::vector<SettleRequest> JobMaster::MakeSettles(const CheckpointManifest& manifest,
+                                                  Generation generation) const {
+  std::vector<SettleRequest> requests = MakeSettleRequests(record_, manifest, directory_);
+  for (SettleRequest& request : requests) request.generation = generation;
+  return WithSender(std::move(requests));
+}
+
+std::vector<SettleRequest> JobMaster::WithSender(std::vector<SettleRequest> requests) const {
+  for (SettleRequest& request : requests) {
     request.coordinator = office_.number;
-    request.job = record.id;
-    request.generation = generation;
-    request.vertex = vertex;
-    request.job_name = record.graph.name;
-    request.job_directory = directory;
     request.library_path = JobRegistry::LibraryPath(directory_, record_.graph.library_sha256);
-    for (const OperatorSnapshot& snapshot : manifest.snapshots) {
-      if (snapshot.uid != vertex.uid) continue;
-      request.committables.insert(request.committables.end(), snapshot.committables.begin(),
-                                  snapshot.committables.end());
-    }
-    const bool owner =
-        descriptor.kind == VertexKind::kSink || !request.committables.empty() ||
-        (descriptor.owns_committables && descriptor.owns_committables(vertex.config, options));
-    if (owner) requests.push_back(std::move(request));
   }
   return requests;
 }
@@ -99,8 +82,9 @@ Co<void> JobMaster::EndTasksEverywhere(Generation up_to, bool finish) {
   while (gather->open > 0) co_await gather->changed.Wait();
 }
 
-// On any worker, again and again, until one of them has done it. False: given up by force.
-Co<bool> JobMaster::SettleVertex(SettleRequest request) {
+// On any worker, again and again, until one of them has done it. False: given up by force, or
+// refused for good by a user error and `refusal` wants to have it.
+Co<bool> JobMaster::SettleVertex(SettleRequest request, Status* refusal) {
   int64_t timeout_us = kSettleTimeoutUs;
   size_t attempt = 0;
   while (true) {
@@ -121,6 +105,10 @@ Co<bool> JobMaster::SettleVertex(SettleRequest request) {
       if (status.ok()) {
         unresponsive_.erase(worker.name);
         co_return true;
+      }
+      if (refusal != nullptr && status.domain() == ErrorDomain::kUser && !status.retryable()) {
+        *refusal = status;
+        co_return false;
       }
       if (force_ && attempt >= names.size()) co_return false;
       timeout_us = std::min(timeout_us * 2, kSettleTimeoutMaxUs);
@@ -170,6 +158,7 @@ Co<void> JobMaster::EndJob(JobState end, std::string reason) {
     for (const std::string& left : left_behind_) Event(Concat("leaves behind: ", left));
     if (!settled) log::Warning(Tag(), " ends without having settled all of its output");
   }
+  if (!log().newest_completed() && !record_.restore_from.empty()) co_await GiveBackForeign();
   waiting_for_.clear();
   LogEntry::Kind kind = LogEntry::Kind::kFinished;
   if (end == JobState::kCanceled) kind = LogEntry::Kind::kCanceled;
@@ -206,9 +195,10 @@ Co<bool> JobMaster::SettleForEnd(JobState end) {
     co_await Sleep(environment_.timers, kRetryUs);
   }
   Generation above(generation().value() + 1);
-  std::vector<SettleRequest> requests = MakeSettles(record_, manifest, above, directory_);
+  std::vector<SettleRequest> requests = MakeSettles(manifest, above);
   bool all = true;
   for (SettleRequest& request : requests) {
+    request.ends = true;
     std::string uid = request.vertex.uid;
     std::vector<Committable> committables = request.committables;
     bool settled = co_await SettleVertex(std::move(request));
@@ -222,6 +212,29 @@ Co<bool> JobMaster::SettleForEnd(JobState end) {
     }
   }
   co_return all;
+}
+
+// The job started from another one's checkpoint and completed none of its own: nothing of it is
+// published, so that another job may start from there in its place. Tried once: nobody needs it to
+// end.
+Co<void> JobMaster::GiveBackForeign() {
+  Status loaded = co_await LoadRestore();
+  if (!loaded.ok()) co_return;
+  std::vector<SettleRequest> requests = co_await MakeForeignSettles();
+  for (SettleRequest& request : requests) {
+    std::vector<WorkerName> names = office_.workers.Names();
+    if (names.empty()) co_return;
+    const WorkerInfo worker = *office_.workers.Find(names.front());
+    const std::string uid = request.vertex.uid;
+    waiting_for_ = Concat("worker ", worker.name, " to give back the output of ", uid);
+    SettleOrders::Order order = office_.settle_orders.Give();
+    request.order = order.number();
+    request.ends = true;
+    Status status = co_await SettleOn(environment_, worker, std::move(request), kGiveBackTimeoutUs);
+    if (!status.ok()) {
+      Event(Concat("does not give back the output of ", uid, ": ", status.message()));
+    }
+  }
 }
 
 // Deletes the checkpoints of an ended job, but for the newest where its options keep that.

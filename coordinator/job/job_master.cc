@@ -469,7 +469,7 @@ void JobMaster::OnHeartbeat(const WorkerName& worker, const HostedGeneration* ho
 // nothing lists.
 Co<void> JobMaster::SweepAfter(WorkerName worker, Generation below) {
   const CheckpointManifest nothing;
-  std::vector<SettleRequest> requests = MakeSettles(record_, nothing, below, directory_);
+  std::vector<SettleRequest> requests = MakeSettles(nothing, below);
   for (SettleRequest& request : requests) {
     const WorkerInfo* found = office_.workers.Find(worker);
     if (found == nullptr || halted_) co_return;

@@ -201,7 +201,7 @@ class JobMaster {
   // job_recovery.cc: from STARTED to running tasks.
   Co<void> StartGeneration();
   Co<bool> CheckBeforeStart();
-  Co<void> SettleForeign();
+  Co<Status> SettleForeign();
   Co<Status> LoadRestore();
   Co<void> AwaitSlots();
   Co<void> MarkStarted();
@@ -239,21 +239,23 @@ class JobMaster {
   Co<void> EndTasksEverywhere(Generation up_to, bool finish);
   Co<void> EndTasksAt(WorkerName worker, EndTasksRequest request, int64_t until_us,
                       std::shared_ptr<Gather> gather);
-  Co<bool> SettleVertex(SettleRequest request);
+  Co<bool> SettleVertex(SettleRequest request, Status* refusal = nullptr);
   Co<void> CancelJob();
   Co<void> FailJob(std::string reason);
   Co<void> EndJob(JobState end, std::string reason);
   Co<bool> SettleForEnd(JobState end);
+  Co<void> GiveBackForeign();
   Co<void> ApplyRetention();
   void AdoptEnd(const LogEntry& end);
   void AnswerCancels(JobState end);
   std::optional<CompletedCheckpoint> NewestCompleted() const;
   Co<void> TidyEnded();
-  // One for each vertex of the job `record` that owns committables, with what `manifest` lists of
-  // it.
-  std::vector<SettleRequest> MakeSettles(const JobRecord& record,
-                                         const CheckpointManifest& manifest, Generation generation,
-                                         const std::string& directory) const;
+  // One for each vertex that owns committables, with what `manifest` lists of it.
+  std::vector<SettleRequest> MakeSettles(const CheckpointManifest& manifest,
+                                         Generation generation) const;
+  // Of what the job that restore_ is from left behind, this job its successor.
+  Co<std::vector<SettleRequest>> MakeForeignSettles();
+  std::vector<SettleRequest> WithSender(std::vector<SettleRequest> requests) const;
 
   CoordinatorEnvironment& environment_;
   JobOffice office_;

@@ -9,6 +9,7 @@
 #include "common/graph/validate.h"
 #include "coordinator/job/effects.h"
 #include "coordinator/job/job_master.h"
+#include "coordinator/job/settle_requests.h"
 
 namespace weir {
 namespace {
@@ -73,13 +74,22 @@ Co<void> JobMaster::StartGeneration() {
   if (first_started_.value() > 0) {
     const CheckpointManifest nothing;
     std::vector<SettleRequest> own =
-        MakeSettles(record_, restore_.own ? restore_.manifest : nothing, generation(), directory_);
+        MakeSettles(restore_.own ? restore_.manifest : nothing, generation());
     for (SettleRequest& request : own) {
       waiting_for_ = Concat("the output of ", request.vertex.uid, " to be published");
       co_await SettleVertex(std::move(request));
     }
   }
-  if (restores && !restore_.own) co_await SettleForeign();
+  if (restores && !restore_.own) {
+    Status settled = co_await SettleForeign();
+    if (!settled.ok()) {
+      Outcome outcome;
+      outcome.error = settled;
+      outcome.permanent = true;
+      EndRun(std::move(outcome));
+      co_return;
+    }
+  }
   waiting_for_ = "the checkpoint directory";
   CheckpointId highest = co_await SweepCheckpoints();
   if (first_started_.value() == 0) co_await MarkStarted();
@@ -114,25 +124,28 @@ Co<void> JobMaster::StartGeneration() {
   }
 }
 
-// The transactions of the checkpoint that another job left behind. That job has ended, so that
-// nothing of it is aborted here: generation 0 is below all.
-Co<void> JobMaster::SettleForeign() {
-  JobRecord other = record_;
-  other.id = restore_.manifest.job;
-  StatusOr<std::string> bytes =
-      co_await ReadWhole(environment_.files, JoinPath(restore_.directory, "job.pb"));
-  if (bytes.ok()) {
-    StatusOr<JobRecord> stored = DecodeJobRecord(*bytes);
-    if (stored.ok()) other = *std::move(stored);
-  }
-  std::vector<SettleRequest> requests =
-      MakeSettles(other, restore_.manifest, Generation(0), restore_.directory);
+Co<std::vector<SettleRequest>> JobMaster::MakeForeignSettles() {
+  std::vector<SettleRequest> requests = co_await MakeSuccessionRequests(
+      environment_.files, record_, restore_.manifest, restore_.directory);
+  co_return WithSender(std::move(requests));
+}
+
+// Publishes what the checkpoint of another job lists, and takes its output over. A refusal (user
+// error) ends a job that has not run yet: another one went on from there, or nobody can tell.
+Co<Status> JobMaster::SettleForeign() {
+  std::vector<SettleRequest> requests = co_await MakeForeignSettles();
   for (SettleRequest& request : requests) {
-    if (request.committables.empty()) continue;
     waiting_for_ =
-        Concat("the output of ", request.vertex.uid, " of job ", other.id, " to be published");
-    co_await SettleVertex(std::move(request));
+        Concat("the output of ", request.vertex.uid, " of job ", request.job, " to be published");
+    Status refusal;
+    co_await SettleVertex(std::move(request), first_started_.value() == 0 ? &refusal : nullptr);
+    if (!refusal.ok()) {
+      co_return refusal.WithContext(Concat("cannot start from checkpoint ",
+                                           restore_.manifest.checkpoint, " of job ",
+                                           restore_.manifest.job));
+    }
   }
+  co_return Status();
 }
 
 // A job that was accepted while no worker could look at it.

@@ -1,17 +1,18 @@
 """Goal: every stage is published once and every identity has one owner: in silence, with one row an
-interval, at other parallelisms, beside jobs of the same name, after a cancel; and a job whose
-marker is lost or ahead refuses to run.
+interval, at other parallelisms, beside jobs of the same name, after a cancel, when another job goes
+on from the output; and a job whose marker is lost or ahead refuses to run.
 
 Method: a proxy slows down or holds what the sink sends; rows come from files, so that only the sink
 is in question. What the broker holds (markers, transactional ids, offsets) is read by kafka_wire.
 """
 
 import json
+import shutil
 import time
 import unittest
 
 import together
-from cluster import Cluster, last_checkpoint
+from cluster import Cluster, last_checkpoint, wait_for
 from kafka_jobs import (SETTLED_S, FileInput, KafkaInput, check_counts, check_nothing_is_open,
                         checkpoint_behind, count_job, kafka, made, markers, sink_of, timed, visible,
                         wait_for_visible, wait_until_marked,
@@ -296,6 +297,126 @@ class QuickGrowth(Case):
 
     def test_partitions_grow_and_the_job_goes_on_at_parallelism_3(self):
         self.growth([3])
+
+
+KEEP = {"checkpoint.on_cancel": "keep", "checkpoint.retained": "100"}
+
+
+class QuickLineage(Case):
+    """Jobs are cancelled and others started from their checkpoints, or from copies of older ones:
+    one goes on from an output, the others are refused and publish nothing."""
+
+    def start(self, cluster, job, name, source=None):
+        """The id of a job that goes on from checkpoint directory `source`."""
+        path = cluster.write_job(job, f"{name}.json")
+        origin = ["--from", str(source)] if source else []
+        return cluster.weir("run", "-d", path, *origin, code=0).json["id"]
+
+    def refused(self, cluster, job, source, *words):
+        path = cluster.write_job(job, "refused.json")
+        answer, took = timed(lambda: cluster.weir("run", "-d", path, "--from", str(source),
+                                                  as_json=False))
+        self.assertEqual(answer.code, 2, answer)
+        for word in ("kafka.sink 'out'", *words):
+            self.assertIn(word, answer.err)
+        self.assertLess(took, 5)
+
+    def cancelled(self, cluster, job):
+        """Its kept checkpoint."""
+        cluster.weir("cancel", job, code=0)
+        return cluster.status(job)["retained_checkpoint"]
+
+    def copied(self, cluster, job):
+        """A copy of the newest checkpoint while the job goes on."""
+        checkpoint_behind(cluster, job, 1)
+        folder = cluster.job_dir(job)
+
+        def copy():
+            number = last_checkpoint(cluster.status(job))
+            there = sorted(folder.glob(f"chk-{number}.*"))
+            target = cluster.folder / f"copy-{number}"
+            if not there:
+                return None
+            shutil.copytree(there[-1], target / there[-1].name)
+            shutil.copy(folder / "job.pb", target)
+            if (folder / "shared").is_dir():
+                shutil.copytree(folder / "shared", target / "shared")
+            return target / there[-1].name
+        return wait_for("a checkpoint to copy", copy)
+
+    def test_one_job_goes_on_from_an_output(self):
+        with kafka() as k, Cluster(1, slots=4) as cluster:
+            source, output = FileInput(cluster.folder / "in"), k.topic("out")
+            source.add(made(300))
+            job_of = count_job(source.vertex(endless=True), sink_of(k, output), **KEEP)
+            first = self.start(cluster, job_of, "first")
+            self.all_visible(k, output, source)
+            older = self.copied(cluster, first)
+            checkpoint_behind(cluster, first, 2)
+            kept = self.cancelled(cluster, first)
+            self.refused(cluster, job_of, older, first, "ahead", "on_doubled_rows")
+
+            second = self.start(cluster, job_of, "second", kept)
+            source.add(made(200, first=300))
+            self.all_visible(k, output, source)
+            for offset, metadata in markers(k, first, output).values():
+                self.assertIn(second, metadata)
+            for origin in (kept, older):
+                self.refused(cluster, job_of, origin, second, "on_doubled_rows")
+            self.assertEqual(cluster.status(second)["restarts"], 0)
+            kept_second = self.cancelled(cluster, second)
+
+            # One that ends before it has a checkpoint is in nobody's way.
+            slow = count_job(source.vertex(endless=True), sink_of(k, output), **KEEP)
+            slow["options"]["checkpoint.interval"] = "1h"
+            third = self.start(cluster, slow, "third", kept_second)
+            cluster.wait_for_state(third, "RUNNING")
+            cluster.weir("cancel", third, code=0)
+            fourth = self.start(cluster, job_of, "fourth", kept_second)
+            source.add(made(200, first=500))
+            self.all_visible(k, output, source)
+            self.cancelled(cluster, fourth)
+            self.assertEqual(visible(k, output), len(source.rows))
+
+            # Rows again, for who says so; and a topic of its own needs nobody's leave.
+            again = count_job(source.vertex(endless=True),
+                              sink_of(k, output, on_doubled_rows="continue"), **KEEP)
+            fifth = self.start(cluster, again, "fifth", kept_second)
+            wait_for_visible(k, output, len(source.rows) + 200)
+            self.cancelled(cluster, fifth)
+            other = k.topic("other")
+            elsewhere = count_job(source.vertex(endless=True), sink_of(k, other), **KEEP)
+            self.start(cluster, elsewhere, "sixth", kept_second)
+            wait_for_visible(k, other, 200)
+
+    def test_the_next_job_goes_on_under_a_fixed_prefix(self):
+        with kafka() as k, Cluster(1, slots=4) as cluster:
+            source, output = FileInput(cluster.folder / "in"), k.topic("out")
+            source.add(made(300))
+
+            def job_of(parallelism):
+                return count_job(source.vertex(endless=True),
+                                 sink_of(k, output, transactional_id_prefix=output),
+                                 parallelism=parallelism, **KEEP)
+            first = self.start(cluster, job_of(3), "first")
+            self.all_visible(k, output, source)
+            kept = self.cancelled(cluster, first)
+            second = self.start(cluster, job_of(1), "second", kept)
+            source.add(made(200, first=300))
+            self.all_visible(k, output, source)
+            self.cancelled(cluster, second)
+            kept = cluster.status(second)["retained_checkpoint"]
+            third = self.start(cluster, job_of(3), "third", kept)
+            source.add(made(200, first=500))
+            self.all_visible(k, output, source)
+            self.cancelled(cluster, third)
+            self.assertEqual(k.identities(output), [f"{output}-out-{n}" for n in range(3)])
+            # Anew: from the first row.
+            fourth = self.start(cluster, job_of(2), "fourth")
+            wait_for_visible(k, output, 2 * len(source.rows))
+            k.client.wait_until_settled(output, SETTLED_S)
+            self.assertEqual(cluster.status(fourth)["restarts"], 0)
+            self.assertEqual(visible(k, output), 2 * len(source.rows))
 
 
 class Long(QuickGrowth):

@@ -86,6 +86,7 @@ class FakeSinkContext : public SinkContext {
   const std::string& uid() const override { return uid_; }
   Generation generation() const override { return generation_; }
   CheckpointId resumed_from() const override { return resumed_from_; }
+  CheckpointId restored_from() const override { return std::max(resumed_from_, started_from_); }
   int subtask() const override { return subtask_; }
   int parallelism() const override { return parallelism_; }
   const SchemaPtr& input_schema() const override { return schema_; }
@@ -110,6 +111,7 @@ class FakeSinkContext : public SinkContext {
   Status confirm_answer_;
   int confirms_ = 0;
   CheckpointId resumed_from_;
+  CheckpointId started_from_;  // of another job
   int subtask_ = 0;
   int parallelism_ = 1;
   bool woken_ = false;
@@ -137,6 +139,8 @@ class FakeCommitterContext : public CommitterContext {
   Timers& timers() override { return executor_; }
   Executor& executor() override { return executor_; }
   const std::string& staging_directory() const override { return staging_directory_; }
+  const JobSuccessor* successor() const override { return successor_ ? &*successor_ : nullptr; }
+  bool ends() const override { return ends_; }
   void ConfirmCurrent(std::function<void(Status)> done) override {
     ++confirms_;
     executor_.Post([done = std::move(done), answer = confirm_answer_] { done(answer); });
@@ -146,6 +150,8 @@ class FakeCommitterContext : public CommitterContext {
   std::string job_name_ = "job";
   std::string uid_ = "out";
   std::string staging_directory_ = "/job/staged";
+  std::optional<JobSuccessor> successor_;
+  bool ends_ = false;
   Status confirm_answer_;
   int confirms_ = 0;
 

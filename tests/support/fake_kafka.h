@@ -181,6 +181,7 @@ class FakeKafka {
 class FakeKafkaClients : public KafkaClients {
  public:
   explicit FakeKafkaClients(FakeKafka& kafka) : kafka_(kafka) {}
+  FakeKafka& kafka() const { return kafka_; }
   std::unique_ptr<KafkaTransactions> TransactionsFor(Executor& owner) override {
     return std::make_unique<Transactions>(kafka_, owner);
   }

@@ -78,6 +78,7 @@ CheckpointId Task::Context::resumed_from() const {
   const CheckpointManifest& restored = *task_.description_.restore;
   return restored.job == task_.description_.job ? restored.checkpoint : CheckpointId();
 }
+CheckpointId Task::Context::restored_from() const { return task_.description_.restore->checkpoint; }
 const SchemaPtr& Task::Context::input_schema() const { return node_.input_schemas[0]; }
 void Task::Context::ConfirmCurrent(std::function<void(Status)> done) {
   const uint64_t question = ++task_.last_question_;

@@ -55,6 +55,7 @@ class Task::Context : public KeyedOperatorContext, public SourceContext, public 
   const std::string& job_name() const override;
   Generation generation() const override;
   CheckpointId resumed_from() const override;
+  CheckpointId restored_from() const override;
   void Fail(Status status) override;
   // SinkContext
   const SchemaPtr& input_schema() const override;

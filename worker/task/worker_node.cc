@@ -31,7 +31,13 @@ class SettleContext : public CommitterContext {
       : request_(request),
         environment_(environment),
         link_(link),
-        staging_directory_(JoinPath(request.job_directory, kStagingName)) {}
+        staging_directory_(JoinPath(request.job_directory, kStagingName)) {
+    if (request.successor.value().empty()) return;
+    successor_ = JobSuccessor{.job = request.successor};
+    for (const JobVertex& vertex : request.successor_vertices) {
+      successor_->configs.push_back(vertex.config);
+    }
+  }
   const Config& config() const override { return request_.vertex.config; }
   const JobId& job() const override { return request_.job; }
   const std::string& job_name() const override { return request_.job_name; }
@@ -40,6 +46,8 @@ class SettleContext : public CommitterContext {
   Timers& timers() override { return *environment_.timers; }
   Executor& executor() override { return *environment_.executor; }
   const std::string& staging_directory() const override { return staging_directory_; }
+  const JobSuccessor* successor() const override { return successor_ ? &*successor_ : nullptr; }
+  bool ends() const override { return request_.ends; }
   void ConfirmCurrent(std::function<void(Status)> done) override {
     ConfirmCurrentRequest request;
     request.job = request_.job;
@@ -54,6 +62,7 @@ class SettleContext : public CommitterContext {
   WorkerEnvironment& environment_;
   const CoordinatorLink& link_;
   const std::string staging_directory_;
+  std::optional<JobSuccessor> successor_;
 };
 
 }  // namespace
@@ -335,8 +344,31 @@ void WorkerNode::CheckJob(CheckJobRequest request, DoneWith<JobGraph> done) {
 }
 
 Co<void> WorkerNode::CheckJobFlow(CheckJobRequest request, DoneWith<JobGraph> done) {
+  StatusOr<const Registry*> registry = RegistryOf(request.library_path);
+  if (!registry.ok()) {
+    done(registry.status());
+    co_return;
+  }
+  std::vector<SettleRequest> succession = std::move(request.succession);
   StatusOr<JobGraph> checked = co_await CheckJobHere(environment_, std::move(request));
+  for (SettleRequest& settle : succession) {
+    if (!checked.ok()) break;
+    Status status = co_await CheckSuccession(std::move(settle), **registry);
+    if (!status.ok()) checked = status;
+  }
   done(std::move(checked));
+}
+
+Co<Status> WorkerNode::CheckSuccession(SettleRequest request, const Registry& registry) {
+  const CommitterFactory* factory = registry.FindCommitter(request.vertex.type);
+  if (factory == nullptr) co_return Status();  // said when it is to be settled
+  SettleContext context(request, environment_, *link_);
+  std::unique_ptr<Committer> committer = (*factory)();
+  committer->Open(context);
+  Async<Status> checking([&](Async<Status>::Done answer) {
+    committer->Check(std::move(request.committables), std::move(answer));
+  });
+  co_return co_await checking;
 }
 
 }  // namespace weir

@@ -48,6 +48,7 @@ class WorkerNode : public WorkerHandler {
 
   Co<void> CheckJobFlow(CheckJobRequest request, DoneWith<JobGraph> done);
   Co<void> SettleFlow(SettleRequest request, Done done);
+  Co<Status> CheckSuccession(SettleRequest request, const Registry& registry);
   // Where the vertex types of a job are found; "": the built-in ones alone.
   StatusOr<const Registry*> RegistryOf(const std::string& library_path) const;
   void StartNow(StartTasksRequest request, Done done);
@@ -64,9 +65,9 @@ class WorkerNode : public WorkerHandler {
   WorkerOptions options_;
   WorkerEnvironment environment_;
   std::map<JobId, Hosted> hosted_;
-  std::map<JobId, Generation> ended_;  // highest generation ended here
+  std::map<JobId, Generation> ended_;       // highest generation ended here
   std::map<JobId, Generation> ended_late_;  // not yet in a heartbeat that was answered
-  std::deque<JobId> ended_order_;      // oldest first, bounds ended_
+  std::deque<JobId> ended_order_;           // oldest first, bounds ended_
   std::unique_ptr<CoordinatorLink> link_;
   CoScope flows_;
   bool stopping_ = false;

@@ -43,9 +43,12 @@ void KafkaChecker::OnOffsetCommitted(const std::string& group, const KafkaGroupO
   if (before.offset < 0) return;
   StatusOr<KafkaMarker> older = ParseMarker(before.offset, before.metadata);
   StatusOr<KafkaMarker> newer = ParseMarker(offset.offset, offset.metadata);
-  if (older.ok() && newer.ok() &&
-      std::pair(older->checkpoint, older->part) < std::pair(newer->checkpoint, newer->part)) {
-    return;
+  if (older.ok() && newer.ok()) {
+    // That its job is done with it may be said of what is published already.
+    const auto place = [](const KafkaMarker& marker) {
+      return std::tuple(marker.checkpoint, marker.part, marker.released);
+    };
+    if (place(*older) < place(*newer)) return;
   }
   context_.violation(Concat("the marker of group ", group, " goes from ", before.offset, " (",
                             before.metadata, ") to ", offset.offset, " (", offset.metadata, ")"));

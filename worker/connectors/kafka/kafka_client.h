@@ -50,6 +50,7 @@ struct KafkaMarker {
   CheckpointId checkpoint;  // at whose barrier the stage was sealed
   int part = 0;             // from 0; of `parts`
   int parts = 1;
+  bool released = false;  // the job publishes nothing more as this identity
   bool operator==(const KafkaMarker&) const = default;
 };
 

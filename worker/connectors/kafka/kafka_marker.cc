@@ -8,8 +8,10 @@
 namespace weir {
 namespace {
 
-constexpr std::string_view kVersion = "weir1";
-constexpr size_t kWords = 5;
+constexpr std::string_view kHeld = "weir1";
+constexpr std::string_view kReleased = "weir2";
+constexpr std::string_view kReleasedWord = "released";
+constexpr size_t kWords = 5;  // without that one
 constexpr size_t kShownBytesMax = 100;
 
 std::vector<std::string_view> Words(std::string_view text) {
@@ -31,15 +33,18 @@ bool Number(std::string_view text, T* value) {
 }  // namespace
 
 std::string MarkerMetadata(const KafkaMarker& marker) {
-  return Concat(kVersion, ' ', marker.job, ' ', marker.generation, ' ', marker.part, ' ',
-                marker.parts);
+  const std::string text = Concat(marker.released ? kReleased : kHeld, ' ', marker.job, ' ',
+                                  marker.generation, ' ', marker.part, ' ', marker.parts);
+  return marker.released ? Concat(text, ' ', kReleasedWord) : text;
 }
 
 StatusOr<KafkaMarker> ParseMarker(int64_t offset, std::string_view metadata) {
   std::vector<std::string_view> words = Words(metadata);
   KafkaMarker marker;
   uint64_t generation = 0;
-  if (words.size() != kWords || words[0] != kVersion || words[1].empty() ||
+  marker.released = words[0] == kReleased && words.back() == kReleasedWord;
+  if (words.size() != kWords + (marker.released ? 1 : 0) ||
+      (words[0] != kHeld && !marker.released) || words[1].empty() ||
       !Number(words[2], &generation) || !Number(words[3], &marker.part) ||
       !Number(words[4], &marker.parts) || marker.part < 0 || marker.part >= marker.parts ||
       offset < 0) {

@@ -9,6 +9,7 @@
 
 // A marker as a group keeps it: the offset is the checkpoint, the rest is the offset's metadata,
 //   weir1 <job id> <generation> <part> <parts>
+//   weir2 <job id> <generation> <part> <parts> released
 // A contract with clusters: what was written by an earlier version is read for ever.
 namespace weir {
 

@@ -728,6 +728,62 @@ TEST_F(CoordinatorTest, JobStartsFromTheRetainedCheckpointOfAnEndedOne) {
             StatusCode::kNotFound);
 }
 
+// Given a kept checkpoint, when another job starts from it, then workers learn which one goes on
+// from the output, at submission and when it is settled, and who has nothing more to publish.
+TEST_F(CoordinatorTest, WhoGoesOnFromAnOutputIsSaidWhenItIsSettled) {
+  auto process = RunJob(Graph(R"("checkpoint.interval": "1s", "checkpoint.on_cancel": "keep")"));
+  ASSERT_TRUE(Completes(*process, 2));
+  Cancel(*process);
+  ASSERT_TRUE(Reaches(*process, JobState::kCanceled));
+  ASSERT_EQ(cluster_->settles.size(), 1u);
+  EXPECT_TRUE(cluster_->settles[0].ends);
+  EXPECT_EQ(cluster_->settles[0].successor, JobId());
+  cluster_->Advance(kSecondUs);
+  const std::string retained = Get(*process).retained_checkpoint;
+
+  cluster_->settles.clear();
+  ASSERT_TRUE(
+      cluster_->Submit(*process, kOther, Graph(R"("checkpoint.interval": "off")"), retained).ok());
+  ASSERT_EQ(cluster_->checked_succession.size(), 1u);
+  EXPECT_EQ(cluster_->checked_succession[0].job, kJob);
+  EXPECT_EQ(cluster_->checked_succession[0].successor, kOther);
+  EXPECT_EQ(cluster_->checked_succession[0].committables.size(), 2u);
+  ASSERT_TRUE(Reaches(*process, JobState::kRunning, 10 * kSecondUs, kOther));
+  ASSERT_EQ(cluster_->settles.size(), 1u);
+  EXPECT_EQ(cluster_->settles[0].job, kJob);
+  EXPECT_EQ(cluster_->settles[0].successor, kOther);
+  EXPECT_FALSE(cluster_->settles[0].ends);
+  ASSERT_EQ(cluster_->settles[0].successor_vertices.size(), 1u);
+  EXPECT_EQ(cluster_->settles[0].successor_vertices[0].uid, "out");
+
+  // It ends without a checkpoint: another one may go on.
+  cluster_->settles.clear();
+  process->coordinator->Cancel(kOther.value(), false, [](auto) {});
+  ASSERT_TRUE(Reaches(*process, JobState::kCanceled, 10 * kSecondUs, kOther));
+  ASSERT_EQ(cluster_->settles.size(), 2u);
+  EXPECT_EQ(cluster_->settles[0].job, kOther);
+  EXPECT_EQ(cluster_->settles[1].job, kJob);
+  EXPECT_EQ(cluster_->settles[1].successor, kOther);
+  EXPECT_TRUE(cluster_->settles[1].ends);
+}
+
+TEST_F(CoordinatorTest, AJobThatMayNotGoOnFromAnOutputFailsBeforeItRuns) {
+  auto process = RunJob(Graph(R"("checkpoint.interval": "1s", "checkpoint.on_cancel": "keep")"));
+  ASSERT_TRUE(Completes(*process, 2));
+  Cancel(*process);
+  ASSERT_TRUE(Reaches(*process, JobState::kCanceled));
+  cluster_->Advance(kSecondUs);
+  const std::string retained = Get(*process).retained_checkpoint;
+  cluster_->settle_answer = FailedPreconditionError("another job has gone on");
+  ASSERT_TRUE(cluster_->Submit(*process, kOther, Graph(), retained).ok());
+  ASSERT_TRUE(Reaches(*process, JobState::kFailed, 10 * kSecondUs, kOther));
+  const std::string why = cluster_->Get(*process, kOther.value())->failure->message;
+  EXPECT_NE(why.find(Concat("cannot start from checkpoint 2 of job ", kJob)), std::string::npos)
+      << why;
+  EXPECT_NE(why.find("another job has gone on"), std::string::npos) << why;
+  EXPECT_EQ(CallsOf("start", "a"), 2) << "of the first job alone";
+}
+
 // What is staged belongs to the sinks: a coordinator knows none of it to be superfluous.
 TEST_F(CoordinatorTest, WhatIsStagedStaysUntilTheJobIsRemoved) {
   auto first = RunJob();

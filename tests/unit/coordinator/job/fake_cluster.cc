@@ -23,6 +23,7 @@ class FakeGateway : public WorkerGateway {
     if (worker != nullptr && worker->silent) return;
     StatusOr<JobGraph> answer = UnavailableError("worker is gone");
     if (worker != nullptr) {
+      cluster_.checked_succession = request.succession;
       answer = cluster_.check_answer.ok() ? StatusOr<JobGraph>(request.graph)
                                           : StatusOr<JobGraph>(cluster_.check_answer);
     }

@@ -133,10 +133,11 @@ class FakeCluster {
   bool auto_run = true;
   bool auto_ack = true;
   bool auto_publish = true;
-  Status check_answer;                 // of CheckJob
-  Status settle_answer;                // of Settle
-  bool hold_settles = false;           // they are never answered
-  std::vector<SettleRequest> settles;  // as they came
+  Status check_answer;                            // of CheckJob
+  std::vector<SettleRequest> checked_succession;  // of the last CheckJob
+  Status settle_answer;                           // of Settle
+  bool hold_settles = false;                      // they are never answered
+  std::vector<SettleRequest> settles;             // as they came
 
   // From the gateways.
   Worker* At(const std::string& address);

@@ -21,10 +21,23 @@ TEST(KafkaMarker, IsWrittenAndReadAsDocumented) {
   EXPECT_EQ(*read, marker);
 }
 
+TEST(KafkaMarker, ThatItsJobIsDoneWithTheIdentityIsASecondVersion) {
+  const KafkaMarker marker{.job = JobId("ab"),
+                           .generation = Generation(1),
+                           .checkpoint = CheckpointId(7),
+                           .released = true};
+  const std::string text = "weir2 ab 1 0 1 released";
+  EXPECT_EQ(MarkerMetadata(marker), text);
+  StatusOr<KafkaMarker> read = ParseMarker(7, text);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, marker);
+}
+
 TEST(KafkaMarker, OthersAreRefusedAndShown) {
-  for (const char* text : {"", "weir1", "weir2 ab 1 0 1", "weir1 ab 1 0", "weir1 ab 1 0 1 ",
-                           "weir1 ab 1 1 1", "weir1 ab 1 -1 1", "weir1 ab x 0 1", "weir1  1 0 1",
-                           "weir1 ab 1 0 1x", "weir1 ab -1 0 1"}) {
+  for (const char* text :
+       {"", "weir1", "weir2 ab 1 0 1", "weir1 ab 1 0", "weir1 ab 1 0 1 ", "weir1 ab 1 0 1 released",
+        "weir2 ab 1 0 1 held", "weir2 released", "weir1 ab 1 1 1", "weir1 ab 1 -1 1",
+        "weir1 ab x 0 1", "weir1  1 0 1", "weir1 ab 1 0 1x", "weir1 ab -1 0 1"}) {
     StatusOr<KafkaMarker> read = ParseMarker(1, text);
     EXPECT_EQ(read.status().domain(), ErrorDomain::kUser) << text;
     EXPECT_THAT(read.status().message(), ::testing::HasSubstr(std::string("'") + text + "'"));

@@ -116,26 +116,62 @@ Co<Status> KafkaCommitter::Describe() {
 Co<Status> KafkaCommitter::CommitOnce(StagesBySubtask stages) {
   Status status = co_await Describe();
   if (!status.ok()) co_return status;
+  co_return co_await ForAll(std::move(stages), &KafkaCommitter::Settle);
+}
+
+Co<Status> KafkaCommitter::ForAll(StagesBySubtask stages, IdentityFlow flow) {
   auto round = std::make_shared<Round>();
   round->waiting = stages.size();
   for (const auto& [subtask, parts] : stages) {
-    identities_.Spawn(CommitIdentity(subtask, parts, round));
+    identities_.Spawn(ForOne(flow, subtask, parts, round));
   }
   while (round->waiting > 0) co_await round->changed.Wait();
   co_return round->status;
 }
 
-Co<void> KafkaCommitter::CommitIdentity(int subtask, std::vector<SealedPart> stages,
-                                        std::shared_ptr<Round> round) {
-  Status status = co_await Settle(subtask, std::move(stages));
+Co<void> KafkaCommitter::ForOne(IdentityFlow flow, int subtask, std::vector<SealedPart> stages,
+                                std::shared_ptr<Round> round) {
+  Status status = co_await (this->*flow)(subtask, std::move(stages));
   // What does not heal is worth more to know.
   const bool worse = round->status.ok() || (round->status.retryable() && !status.retryable());
   if (!status.ok() && worse) round->status = status;
   if (--round->waiting == 0) round->changed.Notify();
 }
 
-Co<Status> KafkaCommitter::Settle(int subtask, std::vector<SealedPart> stages) {
+std::vector<KafkaSinkConfig> KafkaCommitter::Heirs(const JobSuccessor& successor) const {
+  std::vector<KafkaSinkConfig> heirs;
+  for (const Config& config : successor.configs) {
+    StatusOr<KafkaSinkConfig> parsed = ParseKafkaSinkConfig(config);
+    // One cluster has many addresses: the same topic elsewhere counts, too.
+    if (parsed.ok() && parsed->delivery == KafkaDelivery::kExactlyOnce &&
+        parsed->topic == config_.topic) {
+      heirs.push_back(*std::move(parsed));
+    }
+  }
+  return heirs;
+}
+
+StagedPublisherOptions KafkaCommitter::PublisherOptions(int subtask) const {
   StagedPublisherOptions options;
+  options.job = context_->job();
+  options.is_of_one_line = config_.transactional_id_prefix.empty();
+  options.releases = context_->ends();
+  options.may_double = config_.continue_on_doubled_rows;
+  if (const JobSuccessor* successor = context_->successor()) {
+    const std::vector<KafkaSinkConfig> heirs = Heirs(*successor);
+    const bool may_double =
+        !heirs.empty() && std::all_of(heirs.begin(), heirs.end(), [](const auto& heir) {
+          return heir.continue_on_doubled_rows;
+        });
+    // Who may double may have taken it from others than the one that sealed: that is not undone.
+    options.is_bystander = heirs.empty() || (may_double && context_->ends());
+    if (!options.is_bystander) {
+      options.may_double = may_double;
+      options.releases = true;
+      options.predecessor = successor->job;
+      if (!context_->ends()) std::swap(options.job, *options.predecessor);
+    }
+  }
   options.owner = name_;
   options.producer = {
       .cluster = {config_.brokers, config_.properties},
@@ -143,7 +179,6 @@ Co<Status> KafkaCommitter::Settle(int subtask, std::vector<SealedPart> stages) {
       .transactional_id = KafkaIdentity(config_, context_->job(), context_->uid(), subtask),
       .transaction_timeout_us = config_.transaction_timeout_us,
       .message_bytes_max = topic_.message_bytes_max};
-  options.job = context_->job();
   options.directory = context_->staging_directory();
   options.files = &context_->files();
   options.timers = &context_->timers();
@@ -151,8 +186,35 @@ Co<Status> KafkaCommitter::Settle(int subtask, std::vector<SealedPart> stages) {
   options.confirm_current = [this](std::function<void(Status)> done) {
     context_->ConfirmCurrent(std::move(done));
   };
+  return options;
+}
+
+Co<Status> KafkaCommitter::Settle(int subtask, std::vector<SealedPart> stages) {
+  StagedPublisherOptions options = PublisherOptions(subtask);
+  if (options.is_bystander && context_->ends()) co_return Status();  // nothing to give back
   StagedPublisher publisher(std::move(options));
   co_return co_await publisher.Publish(std::move(stages));
+}
+
+Co<Status> KafkaCommitter::CheckMarker(int subtask, std::vector<SealedPart> stages) {
+  StagedPublisher publisher(PublisherOptions(subtask));
+  co_return co_await publisher.Check(std::move(stages));
+}
+
+void KafkaCommitter::Check(std::vector<Committable> committables,
+                           std::function<void(Status)> done) {
+  StatusOr<StagesBySubtask> stages = Decode(committables);
+  if (!stages.ok()) {
+    Answer(std::move(done), stages.status());
+    return;
+  }
+  scope_.Spawn(CheckAll(*std::move(stages), std::move(done)));
+}
+
+Co<void> KafkaCommitter::CheckAll(StagesBySubtask stages, std::function<void(Status)> done) {
+  Status status = co_await ForAll(std::move(stages), &KafkaCommitter::CheckMarker);
+  const bool is_told = status.domain() == ErrorDomain::kUser && !status.retryable();
+  Answer(std::move(done), is_told ? status : Status());
 }
 
 void KafkaCommitter::AbortOthers(Generation generation, std::vector<Committable> listed,

@@ -17,14 +17,17 @@ namespace weir {
 
 // Settles what kafka.sink sealed: takes over each identity that the checkpoint lists, all at the
 // same time, and publishes what its marker does not cover. No transaction of them is open
-// afterwards. Dead letters it settles as files.sink's files are. Errors that may heal are tried
-// again for a few seconds, then answered: who asked says so and asks again. Answers may destroy it.
-// Thread: confined to the context's executor.
+// afterwards. For a successor that writes to the same topic, exactly once, the markers name that
+// one from then on, with the last stages or alone: whoever wants to go on from there too is
+// refused, the job that sealed the stages included. Dead letters it settles as files.sink's files
+// are. Errors that may heal are tried again for a few seconds, then answered: who asked says so and
+// asks again. Answers may destroy it. Thread: confined to the context's executor.
 class KafkaCommitter : public Committer {
  public:
   explicit KafkaCommitter(KafkaClients& clients);
 
   void Open(CommitterContext& context) override;
+  void Check(std::vector<Committable> committables, std::function<void(Status)> done) override;
   void Commit(std::vector<Committable> committables, std::function<void(Status)> done) override;
   // Removes staged files, and hidden ones of dead letters, alone, by exact name.
   void AbortOthers(Generation generation, std::vector<Committable> listed,
@@ -45,9 +48,18 @@ class KafkaCommitter : public Committer {
   Co<Status> CommitStages(StagesBySubtask stages);
   Co<Status> Describe();
   Co<Status> CommitOnce(StagesBySubtask stages);
-  Co<void> CommitIdentity(int subtask, std::vector<SealedPart> stages,
-                          std::shared_ptr<Round> round);
+  // All identities at the same time.
+  using IdentityFlow = Co<Status> (KafkaCommitter::*)(int subtask, std::vector<SealedPart> stages);
+  Co<Status> ForAll(StagesBySubtask stages, IdentityFlow flow);
+  Co<void> ForOne(IdentityFlow flow, int subtask, std::vector<SealedPart> stages,
+                  std::shared_ptr<Round> round);
   Co<Status> Settle(int subtask, std::vector<SealedPart> stages);
+  Co<Status> CheckMarker(int subtask, std::vector<SealedPart> stages);
+  Co<void> CheckAll(StagesBySubtask stages, std::function<void(Status)> done);
+  // What publishes for one subtask, as this settlement has to; topic_ may not be known yet.
+  StagedPublisherOptions PublisherOptions(int subtask) const;
+  // Of a successor: those of its sinks that go on with this one's output.
+  std::vector<KafkaSinkConfig> Heirs(const JobSuccessor& successor) const;
   Co<void> AbortAll(Generation generation, StagesBySubtask stages, std::vector<Committable> letters,
                     std::function<void(Status)> done);
   Co<Status> RemoveStaged(Generation generation, StagesBySubtask listed);

@@ -150,7 +150,8 @@ void KafkaSink::BeginStaging() {
   options.fail = [&context](Status status) { context.Fail(std::move(status)); };
   parts_ = std::make_unique<SealedParts>(
       std::make_unique<KafkaStore>(std::move(publisher), context.uid(), context.subtask(),
-                                   context.resumed_from()),
+                                   context.resumed_from(), context.restored_from(),
+                                   config_.continue_on_doubled_rows),
       std::move(options));
   SetOwner(*parts_);
   parts_->Open([&context](const Status& status) {

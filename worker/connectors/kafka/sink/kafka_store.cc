@@ -33,8 +33,26 @@ Co<Status> KafkaStore::TakeOver() {
   Status status = co_await publisher_.Fence();
   if (!status.ok()) co_return status;
   // Only a new identity has none: of those that a checkpoint lists the Committer saw theirs before.
-  if (!publisher_.marker().has_value()) co_return co_await publisher_.WriteMarker(resumed_from_);
-  co_return publisher_.CheckMarker(resumed_from_);
+  const std::optional<KafkaMarker> marker = publisher_.marker();
+  if (!marker.has_value()) co_return co_await publisher_.WriteMarker(resumed_from_);
+  if (marker->job == options_.job || resumed_from_.value() > 0) {
+    co_return publisher_.CheckMarker(restored_from_);
+  }
+  // Of a job before this one that had the same prefix. What this one goes on from was taken over by
+  // the Committer, and says so.
+  if (!takes_any_ && !marker->released && marker->checkpoint.value() > 0) {
+    co_return FailedPreconditionError(
+        Concat(options_.owner,
+               ": the marker there belongs to another job, which has not ended; "
+               "wanted: job ",
+               options_.job, "; found: job ", marker->job, ", checkpoint ", marker->checkpoint,
+               " (", publisher_.Place(),
+               "). Cancel that one, set another 'transactional_id_prefix', or set "
+               "'on_doubled_rows' to \"continue\" to take it over"));
+  }
+  log::Info(options_.owner, " takes over from job ", marker->job, ", checkpoint ",
+            marker->checkpoint, " subtask=", subtask_, ": ", publisher_.Place());
+  co_return co_await publisher_.WriteMarker(resumed_from_);
 }
 
 std::string KafkaStore::NameOf(int64_t number) const {

@@ -13,13 +13,17 @@ namespace weir {
 // Thread: the task's. Kill points: those of StagedPublisher and kafka.before_notice.
 class KafkaStore : public PartStore {
  public:
-  // From checkpoint `resumed_from` of the job (0: none): nothing later may have been published.
+  // From checkpoint `restored_from` (0: none), nothing later may have been published;
+  // `resumed_from` is the same one where it is of this job. `takes_any`: also an identity that may
+  // be another live job's.
   KafkaStore(StagedPublisherOptions options, std::string uid, int subtask,
-             CheckpointId resumed_from)
+             CheckpointId resumed_from, CheckpointId restored_from, bool takes_any)
       : options_(options),
         uid_(std::move(uid)),
         subtask_(subtask),
         resumed_from_(resumed_from),
+        restored_from_(restored_from),
+        takes_any_(takes_any),
         publisher_(std::move(options)) {}
 
   const std::string& owner() const override { return options_.owner; }
@@ -39,6 +43,8 @@ class KafkaStore : public PartStore {
   const std::string uid_;
   const int subtask_;
   const CheckpointId resumed_from_;
+  const CheckpointId restored_from_;
+  const bool takes_any_;
   StagedPublisher publisher_;
 };
 

@@ -125,46 +125,86 @@ Co<Status> StagedPublisher::Fence() {
   }
   if (!result.done()) co_return Failed(result, "initialise transactions");
   KillPoint("kafka.after_init");
+  Status read = co_await ReadMarkerNow();
+  if (!read.ok()) co_return read;
+  if (early && early->ok()) marker_ = **std::move(early);
+  producer_ = std::move(producer);
+  co_return Status();
+}
+
+Co<Status> StagedPublisher::ReadMarkerNow() {
   MarkerRead marker =
       co_await ReadMarker(*options_.transactions, options_.producer.cluster, place_);
-  if (early) marker = *std::move(early);
   if (!marker.ok()) {
     co_return marker.status().WithContext(
         Concat(options_.owner, ": cannot read the marker of ", Place()));
   }
   marker_ = *std::move(marker);
-  producer_ = std::move(producer);
   co_return Status();
 }
 
+Co<Status> StagedPublisher::Check(std::vector<SealedPart> stages) {
+  Status status = co_await ReadMarkerNow();
+  if (!status.ok() || stages.empty()) co_return status;
+  co_return CheckFor(stages.back());
+}
+
+bool StagedPublisher::Counts() const {
+  return marker_.has_value() &&
+         (marker_->job == options_.job || marker_->job == options_.predecessor);
+}
+
 Status StagedPublisher::CheckMarker(CheckpointId checkpoint) const {
-  const auto refuse = [&](std::string_view why) {
-    return FailedPreconditionError(Concat(options_.owner, ": ", why, " (", Place(), ')'));
+  const JobId& sealer = options_.predecessor.value_or(options_.job);
+  const auto refuse = [&](std::string_view why, std::string_view advice) {
+    const std::string_view other_ways =
+        options_.predecessor ? ", write to another topic, or set 'on_doubled_rows' to \"continue\""
+                             : "";
+    return FailedPreconditionError(
+        Concat(options_.owner, ": ", why, " (", Place(), ")", advice, other_ways));
   };
   if (!marker_.has_value()) {
-    return refuse(Concat(
-        "the marker that tells what was published is missing; wanted: one of job ", options_.job,
-        " of checkpoint ", checkpoint,
-        " or earlier; found: none. The group was deleted or has expired, or the topic was made "
-        "anew; going on would publish rows twice or never"));
+    if (options_.may_double) return {};
+    return refuse(
+        Concat("the marker that tells what was published is missing; wanted: one of job ", sealer,
+               " of checkpoint ", checkpoint,
+               " or earlier; found: none. The group was deleted or has expired, or the topic was "
+               "made anew; going on would publish rows twice or never"),
+        options_.predecessor ? ". Start without a checkpoint" : "");
   }
-  if (marker_->job != options_.job) {
-    return refuse(Concat("the marker there belongs to another job; wanted: job ", options_.job,
-                         "; found: job ", marker_->job, ", checkpoint ", marker_->checkpoint,
-                         ". Set another 'transactional_id_prefix'"));
+  if (!Counts() && options_.predecessor) {
+    if (options_.may_double) return {};
+    return refuse(
+        Concat("another job has gone on from this output; wanted: a marker of job ", sealer,
+               ", checkpoint ", checkpoint, " or earlier; found: job ", marker_->job,
+               ", checkpoint ", marker_->checkpoint, "; going on would publish rows twice"),
+        Concat(". Start from the newest checkpoint of job ", marker_->job));
   }
-  if (marker_->checkpoint > checkpoint) {
+  if (!Counts()) {
+    return refuse(
+        Concat("the marker there belongs to another job; wanted: job ", sealer, ", checkpoint ",
+               checkpoint, "; found: job ", marker_->job, ", checkpoint ", marker_->checkpoint),
+        ". That one was started from a checkpoint of this one and has gone on from it, "
+        "or both have one 'transactional_id_prefix' and this one needs another");
+  }
+  if (marker_->checkpoint > checkpoint && !options_.may_double) {
     return refuse(
         Concat("the output is ahead of the state: it has been published up to checkpoint ",
-               marker_->checkpoint, " and the job goes on from checkpoint ", checkpoint,
-               "; going on would publish rows twice"));
+               marker_->checkpoint, " of job ", marker_->job,
+               " and the job goes on from checkpoint ", checkpoint,
+               "; going on would publish rows twice"),
+        options_.predecessor ? ". Start from a later checkpoint" : "");
   }
   return {};
 }
 
+bool StagedPublisher::IsComparable() const {
+  return Counts() || (marker_.has_value() && options_.is_of_one_line);
+}
+
 bool StagedPublisher::Covers(const SealedPart& stage) const {
-  return marker_.has_value() && std::tuple(stage.checkpoint, stage.index) <=
-                                    std::tuple(marker_->checkpoint, marker_->part);
+  return IsComparable() && std::tuple(stage.checkpoint, stage.index) <=
+                               std::tuple(marker_->checkpoint, marker_->part);
 }
 
 KafkaMarker StagedPublisher::MarkerOf(const SealedPart& stage) const {
@@ -271,7 +311,7 @@ Co<KafkaResult> StagedPublisher::ProduceFile(SealedPart stage) {
   co_return KafkaResult();
 }
 
-Co<Status> StagedPublisher::PublishOne(SealedPart stage) {
+Co<Status> StagedPublisher::PublishOne(SealedPart stage, KafkaMarker marker) {
   KafkaResult result = co_await Call(*producer_, &TransactionalProducer::Begin);
   if (!result.done()) co_return Failed(result, "begin a transaction");
   KillPoint("kafka.after_begin");
@@ -279,7 +319,7 @@ Co<Status> StagedPublisher::PublishOne(SealedPart stage) {
     result = co_await ProduceFile(stage);
     if (!result.done()) co_return co_await GiveUp(result, "publish rows");
   }
-  co_return co_await EndTransaction(MarkerOf(stage));
+  co_return co_await EndTransaction(std::move(marker));
 }
 
 Co<void> StagedPublisher::RemoveStaged(std::string name) {
@@ -291,20 +331,61 @@ Co<void> StagedPublisher::RemoveStaged(std::string name) {
   }
 }
 
+Co<Status> StagedPublisher::MakeReady(SealedPart last) {
+  if (producer_ != nullptr) co_return Status();
+  Status status = co_await Fence();
+  if (!status.ok()) co_return status;
+  co_return CheckFor(last);
+}
+
+Status StagedPublisher::CheckFor(const SealedPart& last) const {
+  return options_.is_bystander && Covers(last) ? Status() : CheckMarker(last.checkpoint);
+}
+
+// Its rows were published, for only then it is removed.
+Co<bool> StagedPublisher::IsGone(std::string name) {
+  if (name.empty()) co_return true;
+  StatusOr<FileInfo> info = co_await StatFile(*options_.files, JoinPath(options_.directory, name));
+  co_return info.status().code() == StatusCode::kNotFound;
+}
+
 Co<Status> StagedPublisher::Publish(std::vector<SealedPart> stages) {
+  if (stages.empty()) co_return Status();
+  KafkaMarker last = MarkerOf(stages.back());
+  last.released = options_.releases;
+  Status status = co_await MakeReady(stages.back());
+  if (!status.ok()) co_return status;
+  // Where the marker of somebody else does not, the files may tell what was published.
+  const bool files_tell = options_.may_double && !Counts();
+  const bool goes_back = options_.may_double && !options_.is_bystander && Counts() &&
+                         marker_->checkpoint > last.checkpoint;
+  if (options_.may_double && (!Counts() || goes_back)) {
+    log::Warning(options_.owner, " goes on from checkpoint ", last.checkpoint,
+                 " although rows may come twice (on_doubled_rows is continue): found ",
+                 marker_ ? Concat("checkpoint ", marker_->checkpoint, " of job ", marker_->job)
+                         : std::string("no marker"),
+                 ", ", Place());
+  }
   for (const SealedPart& stage : stages) {
-    if (producer_ == nullptr) {
-      Status status = co_await Fence();
-      if (status.ok()) status = CheckMarker(stages.back().checkpoint);
-      if (!status.ok()) co_return status;
-    }
-    if (!Covers(stage)) {
-      Status status = co_await PublishOne(stage);
+    status = co_await MakeReady(stages.back());
+    if (!status.ok()) co_return status;
+    bool is_out = Covers(stage);
+    if (!is_out && files_tell) is_out = co_await IsGone(stage.name);
+    if (!is_out) {
+      KafkaMarker marker = MarkerOf(stage);
+      marker.released = options_.releases && &stage == &stages.back();
+      status = co_await PublishOne(stage, std::move(marker));
       if (!status.ok()) co_return status;
     }
     co_await RemoveStaged(stage.name);
   }
-  co_return Status();
+  const bool is_said = Counts() && marker_->job == last.job && marker_->released;
+  if (!goes_back && (!options_.releases || is_said)) co_return Status();
+  status = co_await MakeReady(stages.back());
+  if (!status.ok()) co_return status;
+  KafkaResult begun = co_await Call(*producer_, &TransactionalProducer::Begin);
+  if (!begun.done()) co_return Failed(begun, "begin a transaction");
+  co_return co_await EndTransaction(std::move(last));
 }
 
 }  // namespace weir

@@ -20,9 +20,21 @@ namespace weir {
 struct StagedPublisherOptions {
   std::string owner;              // "kafka.sink 'out'", for messages
   KafkaProducerOptions producer;  // its transactional id is the identity
-  JobId job;                      // whose stages these are
-  Generation generation;          // that publishes
-  std::string directory;          // of the stages' files
+  JobId job;                      // that the marker is to name; one of its own counts
+  // The job that `job` takes the output over from: a marker of its counts as well.
+  std::optional<JobId> predecessor;
+  // All jobs that ever had the identity went on from one another, so that the checkpoint of any
+  // marker can be compared.
+  bool is_of_one_line = true;
+  // `job` takes nothing over: with all stages published it does not matter who went on.
+  bool is_bystander = false;
+  // After these stages `job` publishes nothing as this identity, and the marker says so.
+  bool releases = false;
+  // Where it cannot be told what was published, or more was than the stages tell of, it is
+  // published again.
+  bool may_double = false;
+  Generation generation;  // that publishes
+  std::string directory;  // of the stages' files
   FileSystem* files = nullptr;
   Timers* timers = nullptr;
   KafkaTransactions* transactions = nullptr;
@@ -52,8 +64,10 @@ class StagedPublisher {
 
   // Takes the identity over, and reads its marker.
   Co<Status> Fence();
-  // Of the last Fence or commit; no value: none was ever written. User error in Publish when it is
-  // of another job, so look first.
+  // What Publish would refuse, by a look at the marker alone: whoever has the identity keeps it,
+  // and may write another marker right afterwards.
+  Co<Status> Check(std::vector<SealedPart> stages);
+  // Of the last Fence or commit; no value: none was ever written.
   const std::optional<KafkaMarker>& marker() const { return marker_; }
   // User error that names group, topic and what was found: the marker is missing, of another job,
   // or beyond `checkpoint`, the last one that this output may know of. REQUIRES: Fence succeeded.
@@ -61,16 +75,24 @@ class StagedPublisher {
   // Writes the marker alone, as if the stage of `checkpoint` had been published.
   Co<Status> WriteMarker(CheckpointId checkpoint);
   // Publishes what the marker does not cover, fences first where that is due, and removes the files
-  // of all of them.
+  // of all of them. REQUIRES: in order, at least one.
   Co<Status> Publish(std::vector<SealedPart> stages);
   // "group 'x', topic 'y' partition 0".
   std::string Place() const;
 
  private:
+  bool Counts() const;
+  // Whether the marker's checkpoint can be compared with those of stages.
+  bool IsComparable() const;
   bool Covers(const SealedPart& stage) const;
+  Co<Status> ReadMarkerNow();
+  Status CheckFor(const SealedPart& last) const;
+  // Fences where that is due, and checks the marker then.
+  Co<Status> MakeReady(SealedPart last);
+  Co<bool> IsGone(std::string name);
   // Whether the instance may begin no further transaction. REQUIRES: there is one.
   bool IsSpent() const;
-  Co<Status> PublishOne(SealedPart stage);
+  Co<Status> PublishOne(SealedPart stage, KafkaMarker marker);
   // Rows of the file into the open transaction.
   Co<KafkaResult> ProduceFile(SealedPart stage);
   // The rest of the transaction that holds what is to be published up to `marker`.
