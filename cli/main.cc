@@ -110,7 +110,8 @@ int main(int argc, char** argv) {
 
   CLI::App* remove = app.add_subcommand("remove", "forget an ended job and delete its files");
   remove->add_option("job", job, "id or prefix")->required();
-  remove->callback([&] { code = Remove(session, job); });
+  remove->add_flag("--force", force, "also where rows of it may not be published");
+  remove->callback([&] { code = Remove(session, job, force); });
 
   CLI::App* workers = app.add_subcommand("workers", "registered workers and their slots");
   workers->callback([&] { code = Workers(session); });

@@ -45,7 +45,7 @@ int ShowStatus(const Session& session, const std::string& job);
 int Logs(const Session& session, const std::string& job, bool follow);
 int Checkpoints(const Session& session, const std::string& job, bool subtasks);
 int Cancel(const Session& session, const std::string& job, bool force);
-int Remove(const Session& session, const std::string& job);
+int Remove(const Session& session, const std::string& job, bool force);
 int Workers(const Session& session);
 
 struct LocalOptions {

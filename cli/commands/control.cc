@@ -31,9 +31,12 @@ int Cancel(const Session& session, const std::string& name, bool force) {
       if (session.json) {
         std::printf("%s\n", JobToJson(*now).ToPrettyJson().c_str());
       } else {
-        std::string note = IsEnded(now->state) || now->waiting_for.empty()
-                               ? ""
-                               : Concat("  waits for ", now->waiting_for);
+        std::string note;
+        if (!IsEnded(now->state) && !now->waiting_for.empty()) {
+          note = Concat("  waits for ", now->waiting_for);
+        } else if (now->state == JobState::kFailed && now->failure) {
+          note = Concat("  it had failed before: ", now->failure->message);
+        }
         std::printf("%s  %s  %s%s\n", now->name.c_str(), ShortId(now->id).c_str(),
                     ColouredState(now->state, StdoutIsTerminal()).c_str(), note.c_str());
       }
@@ -47,9 +50,9 @@ int Cancel(const Session& session, const std::string& name, bool force) {
   }
 }
 
-int Remove(const Session& session, const std::string& job) {
+int Remove(const Session& session, const std::string& job, bool force) {
   CoordinatorClient client(session.coordinator);
-  Status removed = client.Remove(job);
+  Status removed = client.Remove(job, force);
   if (!removed.ok()) return Report(session, removed);
   if (session.json) {
     ConfigValue out;

@@ -34,8 +34,9 @@ class CoordinatorHandler {
   // Answered when the intent is durable. With force: gives up on transactions that cannot be
   // settled for want of workers; the answer names what is left behind.
   virtual void Cancel(std::string job, bool force, DoneWith<std::vector<std::string>> done) = 0;
-  // kFailedPrecondition while the job is live.
-  virtual void Remove(std::string job, Done done) = 0;
+  // kFailedPrecondition while the job is live, and without force where rows of it may not be
+  // published.
+  virtual void Remove(std::string job, bool force, Done done) = 0;
   virtual void ListCheckpoints(std::string job, DoneWith<std::vector<CheckpointSummary>> done) = 0;
   virtual void GetEvents(std::string job, DoneWith<std::vector<JobEvent>> done) = 0;
   virtual void ListWorkers(DoneWith<std::vector<WorkerStatus>> done) = 0;

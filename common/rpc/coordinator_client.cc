@@ -82,8 +82,11 @@ StatusOr<std::vector<std::string>> CoordinatorClient::Cancel(const std::string& 
   return std::vector<std::string>(response.left_behind().begin(), response.left_behind().end());
 }
 
-Status CoordinatorClient::Remove(const std::string& job) {
-  return impl_->Call<v1::Outcome>("Remove", MakeJobRequest(job)).status();
+Status CoordinatorClient::Remove(const std::string& job, bool force) {
+  v1::RemoveRequest request;
+  request.set_job(Utf8Text(job));
+  request.set_force(force);
+  return impl_->Call<v1::Outcome>("Remove", request).status();
 }
 
 StatusOr<std::vector<CheckpointSummary>> CoordinatorClient::ListCheckpoints(

@@ -21,7 +21,7 @@ class CoordinatorClient {
   StatusOr<JobStatus> GetJob(const std::string& job);
   // What a forced cancel leaves behind.
   StatusOr<std::vector<std::string>> Cancel(const std::string& job, bool force);
-  Status Remove(const std::string& job);
+  Status Remove(const std::string& job, bool force);
   StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& job);
   StatusOr<std::vector<JobEvent>> GetEvents(const std::string& job);
   StatusOr<std::vector<WorkerStatus>> ListWorkers();

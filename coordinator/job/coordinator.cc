@@ -685,10 +685,10 @@ void Coordinator::GetEvents(std::string job, DoneWith<std::vector<JobEvent>> don
       [done](Status status) { done(status); });
 }
 
-void Coordinator::Remove(std::string job, Done done) {
+void Coordinator::Remove(std::string job, bool force, Done done) {
   WithJob(
       std::move(job),
-      [this, done](JobMaster& master) {
+      [this, force, done](JobMaster& master) {
         if (!master.ended()) {
           return done(FailedPreconditionError(
               Concat("job ", Describe(master), " is live: cancel it first")));
@@ -698,13 +698,31 @@ void Coordinator::Remove(std::string job, Done done) {
               Concat("job ", Describe(master), " is being removed already")));
         }
         OwedAnswer answer(done);
-        scope_.Spawn(RemoveFlow(master.id(), std::move(answer)));
+        scope_.Spawn(RemoveFlow(master.id(), force, std::move(answer)));
       },
       done);
 }
 
-Co<void> Coordinator::RemoveFlow(JobId id, OwedAnswer answer) {
-  Status removed = co_await registry_.Remove(id);
+// What its sinks staged is taken away by whoever publishes it, or settles the job's end.
+Co<Status> Coordinator::CheckNothingUnpublished(JobId id) {
+  const std::string staged = JoinPath(registry_.JobDirectory(id), kStagingName);
+  StatusOr<std::vector<FileInfo>> names = co_await ListDirectory(environment_.files, staged);
+  if (names.status().code() == StatusCode::kNotFound) co_return Status();
+  if (!names.ok()) co_return names.status();
+  if (names->empty()) co_return Status();
+  int64_t bytes = 0;
+  for (const FileInfo& info : *names) bytes += info.size;
+  co_return FailedPreconditionError(
+      Concat("job ", id, " has rows that may not be published: ", names->size(), " files, ", bytes,
+             " bytes in ", staged,
+             ". A job that starts from its kept checkpoint publishes them (weir run --from); weir "
+             "remove --force drops them"));
+}
+
+Co<void> Coordinator::RemoveFlow(JobId id, bool force, OwedAnswer answer) {
+  Status removed;
+  if (!force) removed = co_await CheckNothingUnpublished(id);
+  if (removed.ok()) removed = co_await registry_.Remove(id);
   removing_.erase(id);
   if (removed.ok()) {
     jobs_.erase(id);

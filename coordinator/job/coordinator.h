@@ -66,7 +66,7 @@ class Coordinator : public CoordinatorHandler {
   void ListJobs(bool all, DoneWith<std::vector<JobStatus>> done) override;
   void GetJob(std::string job, DoneWith<JobStatus> done) override;
   void Cancel(std::string job, bool force, DoneWith<std::vector<std::string>> done) override;
-  void Remove(std::string job, Done done) override;
+  void Remove(std::string job, bool force, Done done) override;
   void ListCheckpoints(std::string job, DoneWith<std::vector<CheckpointSummary>> done) override;
   void GetEvents(std::string job, DoneWith<std::vector<JobEvent>> done) override;
   void ListWorkers(DoneWith<std::vector<WorkerStatus>> done) override;
@@ -103,7 +103,8 @@ class Coordinator : public CoordinatorHandler {
   Co<StatusOr<CheckpointManifest>> ReadRestored(std::string directory, Submission submission);
   Co<StatusOr<bool>> CheckOnWorker(JobId id, std::string staged, JobGraph* graph,
                                    std::vector<SettleRequest> succession);
-  Co<void> RemoveFlow(JobId id, OwedAnswer answer);
+  Co<void> RemoveFlow(JobId id, bool force, OwedAnswer answer);
+  Co<Status> CheckNothingUnpublished(JobId id);
   JobMaster& AddJob(StoredJob stored);
   // Calls `go` with the job that `text` names, or answers `fail`.
   void WithJob(std::string text, std::function<void(JobMaster&)> go,

@@ -114,11 +114,17 @@ Co<bool> JobMaster::SettleVertex(SettleRequest request, Status* refusal) {
       timeout_us = std::min(timeout_us * 2, kSettleTimeoutMaxUs);
       std::string waits = Concat("worker ", worker.name, " to settle the output of ",
                                  request.vertex.uid, ": ", status.message());
-      if (waits != waiting_for_.text()) Event(Concat("waits for ", waits));
-      waiting_for_ = std::move(waits);
+      if (!waiting_for_.text().starts_with(waits)) Event(Concat("waits for ", waits));
+      waiting_for_ = waits;
       // What only a person can heal is not asked for all the time.
       const bool refused = status.domain() != ErrorDomain::kInternal && !status.retryable();
       if (refused) wait_us = kRefusedRetryUs;
+      if (refused && ending_) {
+        waiting_for_ =
+            Concat(waits, " (weir cancel --force ends the job and gives this output up)");
+        // Its end, and with it an answer, may never come.
+        AnswerIntent();
+      }
     }
     co_await Sleep(environment_.timers, wait_us);
   }
@@ -131,10 +137,14 @@ Co<void> JobMaster::CancelJob() {
   if (!driven.ok()) co_return;
   cancelling_durable_ = true;
   EnterState(JobState::kCancelling);
+  AnswerIntent();
+  co_await EndJob(JobState::kCanceled, "cancelled by a user");
+}
+
+void JobMaster::AnswerIntent() {
   std::vector<DoneWith<std::vector<std::string>>> waiting = std::move(cancels_);
   cancels_.clear();
   for (auto& done : waiting) done(std::vector<std::string>());
-  co_await EndJob(JobState::kCanceled, "cancelled by a user");
 }
 
 Co<void> JobMaster::FailJob(std::string reason) {
@@ -147,6 +157,7 @@ Co<void> JobMaster::FailJob(std::string reason) {
 
 // The intent (or the final checkpoint) is durable. Tasks, output, entry, then what is kept.
 Co<void> JobMaster::EndJob(JobState end, std::string reason) {
+  ending_ = true;
   for (const WorkerName& worker : run_.workers) may_have_tasks_.insert(worker);
   if (first_started_.value() > 0) {
     waiting_for_ = "tasks to end";
@@ -204,12 +215,18 @@ Co<bool> JobMaster::SettleForEnd(JobState end) {
     bool settled = co_await SettleVertex(std::move(request));
     if (settled) continue;
     all = false;
-    left_behind_.push_back(Concat(uid, ": hidden files of generations up to ", generation()));
-    for (const Committable& one : committables) {
-      left_behind_.push_back(Concat(uid, ": rows of checkpoint ", one.checkpoint, " subtask ",
-                                    one.subtask, " part ", one.part, " of generation ",
-                                    one.generation, ", completed and perhaps not published"));
+    std::string left = Concat(uid, ": hidden files of generations up to ", generation());
+    if (!committables.empty()) {
+      const auto [first, last] = std::minmax_element(
+          committables.begin(), committables.end(),
+          [](const Committable& a, const Committable& b) { return a.checkpoint < b.checkpoint; });
+      std::set<int> subtasks;
+      for (const Committable& one : committables) subtasks.insert(one.subtask);
+      left += Concat("; rows of ", subtasks.size(), subtasks.size() == 1 ? " subtask" : " subtasks",
+                     ", checkpoints ", first->checkpoint, " to ", last->checkpoint,
+                     ", completed and perhaps not published: ", JoinPath(directory_, "staged"));
     }
+    left_behind_.push_back(std::move(left));
   }
   co_return all;
 }

@@ -247,6 +247,8 @@ class JobMaster {
   Co<void> GiveBackForeign();
   Co<void> ApplyRetention();
   void AdoptEnd(const LogEntry& end);
+  // To those who wait for no more than the intent.
+  void AnswerIntent();
   void AnswerCancels(JobState end);
   std::optional<CompletedCheckpoint> NewestCompleted() const;
   Co<void> TidyEnded();
@@ -309,6 +311,7 @@ class JobMaster {
 
   bool cancel_requested_ = false;
   bool cancelling_durable_ = false;
+  bool ending_ = false;  // EndJob is under way
   bool force_ = false;
   std::vector<DoneWith<std::vector<std::string>>> cancels_;  // wait for the intent
   std::vector<DoneWith<std::vector<std::string>>> forced_;   // wait for the end

@@ -30,6 +30,10 @@ struct CancelFields {
   std::string job;
   bool force = false;
 };
+struct RemoveFields {
+  std::string job;
+  bool force = false;
+};
 
 Status FromProto(const v1::HelloRequest&, NoFields*) { return {}; }
 Status FromProto(const v1::ListWorkersRequest&, NoFields*) { return {}; }
@@ -44,6 +48,11 @@ Status FromProto(const v1::ListJobsRequest& from, ListJobsFields* to) {
 }
 Status FromProto(const v1::JobRequest& from, JobFields* to) {
   to->job = from.job();
+  return {};
+}
+Status FromProto(const v1::RemoveRequest& from, RemoveFields* to) {
+  to->job = from.job();
+  to->force = from.force();
   return {};
 }
 Status FromProto(const v1::CancelRequest& from, CancelFields* to) {
@@ -167,9 +176,9 @@ void AddClientMethods(Executor& executor, HandlerSource handler, Methods& method
                                  }));
           }));
   Add(methods, "Remove",
-      MakeMethod<v1::JobRequest, JobFields, v1::Outcome>(
-          executor, [handler](JobFields fields, Respond<v1::Outcome> respond) {
-            handler().Remove(std::move(fields.job), Answer(std::move(respond)));
+      MakeMethod<v1::RemoveRequest, RemoveFields, v1::Outcome>(
+          executor, [handler](RemoveFields remove, Respond<v1::Outcome> respond) {
+            handler().Remove(std::move(remove.job), remove.force, Answer(std::move(respond)));
           }));
   Add(methods, "ListCheckpoints",
       MakeMethod<v1::JobRequest, JobFields, v1::ListCheckpointsResponse>(

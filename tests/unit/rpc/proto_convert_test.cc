@@ -145,10 +145,11 @@ TEST(ProtoConvertTest, EveryMessageComesBackAsItWent) {
   Covered().insert("weir.v1.Status");  // below
 
   // Parameters and lists of the calls, which have no struct; rpc_loopback_test sends them.
-  for (const char* name : {"Outcome", "CheckJobResponse", "HelloRequest", "LeaveRequest",
-                           "JobRequest", "ListJobsRequest", "ListJobsResponse", "GetJobResponse",
-                           "CancelRequest", "CancelResponse", "ListCheckpointsResponse",
-                           "GetEventsResponse", "ListWorkersRequest", "ListWorkersResponse"}) {
+  for (const char* name :
+       {"Outcome", "CheckJobResponse", "HelloRequest", "LeaveRequest", "JobRequest",
+        "RemoveRequest", "ListJobsRequest", "ListJobsResponse", "GetJobResponse", "CancelRequest",
+        "CancelResponse", "ListCheckpointsResponse", "GetEventsResponse", "ListWorkersRequest",
+        "ListWorkersResponse"}) {
     Covered().insert(Concat("weir.v1.", name));
   }
   for (const auto* first :

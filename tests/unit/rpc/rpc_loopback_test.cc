@@ -176,8 +176,8 @@ class FakeCoordinator : public CoordinatorHandler {
     if (!refusal.ok()) return done(refusal);
     done(std::vector<std::string>{"out/.flights-1", "out/.flights-2"});
   }
-  void Remove(std::string job, Done done) override {
-    Answer("Remove", std::move(job), std::move(done));
+  void Remove(std::string job, bool force, Done done) override {
+    Answer("Remove", Concat(job, force ? " force" : ""), std::move(done));
   }
   void ListCheckpoints(std::string job, DoneWith<std::vector<CheckpointSummary>> done) override {
     AnswerList<v1::CheckpointSummary>("ListCheckpoints", std::move(job), std::move(done));
@@ -395,9 +395,9 @@ TEST_F(RpcLoopbackTest, EveryCallOfAClientReachesTheCoordinator) {
   EXPECT_THAT(*left, testing::ElementsAre("out/.flights-1", "out/.flights-2"));
   EXPECT_EQ(coordinator_.request, "flights true");
 
-  EXPECT_TRUE(client.Remove("3f2b").ok());
+  EXPECT_TRUE(client.Remove("3f2b", /*force=*/true).ok());
   EXPECT_EQ(coordinator_.method, "Remove");
-  EXPECT_EQ(coordinator_.request, "3f2b");
+  EXPECT_EQ(coordinator_.request, "3f2b force");
 
   auto checkpoints = client.ListCheckpoints("3f2c");
   ASSERT_TRUE(checkpoints.ok()) << checkpoints.status();
@@ -428,7 +428,7 @@ TEST_F(RpcLoopbackTest, AnErrorComesBackWithCodeDomainAndRetryHint) {
         Ask<StatusOr<JobGraph>>([&](auto done) {
           gateway.CheckJob(worker_address_, {}, done);
         }).status(),
-        client.Remove("x"), client.GetJob("x").status(), client.Submit({}).status(),
+        client.Remove("x", false), client.GetJob("x").status(), client.Submit({}).status(),
         client.ListJobs(false).status(), client.Cancel("x", false).status()}) {
     EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
     EXPECT_EQ(status.domain(), ErrorDomain::kUser);

@@ -421,7 +421,8 @@ TEST_F(CoordinatorTest, CancelWhileRunningAndWhileACheckpointIsInProgress) {
     EXPECT_EQ(Cancel(*process)->answer->status().code(), StatusCode::kFailedPrecondition);
     // Forgotten on request, files and all.
     Status removed = InternalError("not answered");
-    process->coordinator->Remove(kJob.value(), [&](Status status) { removed = status; });
+    process->coordinator->Remove(kJob.value(), /*force=*/false,
+                                 [&](Status status) { removed = status; });
     cluster_->Advance(kSecondUs);
     EXPECT_TRUE(removed.ok()) << removed;
     EXPECT_TRUE(FilesOf("").empty());
@@ -514,8 +515,35 @@ TEST_F(CoordinatorTest, CancelWithoutAWorkerWaitsAndForceNamesWhatItLeaves) {
   auto forced = Cancel(*process, true);
   ASSERT_TRUE(Reaches(*process, JobState::kCanceled, 5 * kSecondUs));
   ASSERT_TRUE(forced->answer && forced->answer->ok());
-  ASSERT_EQ((**forced->answer).size(), 3u);  // hidden files, and two committables
-  EXPECT_NE((**forced->answer)[1].find("checkpoint 1 subtask 0"), std::string::npos);
+  ASSERT_EQ((**forced->answer).size(), 1u) << "one line for each sink";
+  EXPECT_NE((**forced->answer)[0].find("rows of 2 subtasks, checkpoints 1 to 1"), std::string::npos)
+      << (**forced->answer)[0];
+}
+
+// Given a job that failed, or is cancelled, whose output nobody can settle. Then who cancels it
+// gets an answer, and is told what ends it.
+TEST_F(CoordinatorTest, CancelIsAnsweredWhereTheOutputIsRefusedAndSaysWhatEndsTheJob) {
+  for (bool failed : {false, true}) {
+    SCOPED_TRACE(failed);
+    cluster_ = std::make_unique<FakeCluster>();
+    auto process = RunJob();
+    ASSERT_TRUE(Completes(*process, 1));
+    cluster_->settle_answer = FailedPreconditionError("the marker is missing");
+    if (failed) {
+      cluster_->FailTask(kJob, InvalidArgumentError("the marker is missing"));
+      ASSERT_TRUE(Reaches(*process, JobState::kRestarting));
+    }
+    auto answer = Cancel(*process);
+    cluster_->Advance(5 * kSecondUs);
+    ASSERT_TRUE(answer->answer.has_value());
+    EXPECT_TRUE(answer->answer->ok());
+    EXPECT_NE(Get(*process).waiting_for.find("the marker is missing"), std::string::npos);
+    EXPECT_NE(Get(*process).waiting_for.find("weir cancel --force"), std::string::npos);
+    auto forced = Cancel(*process, true);
+    ASSERT_TRUE(Reaches(*process, failed ? JobState::kFailed : JobState::kCanceled, 5 * kSecondUs));
+    ASSERT_TRUE(forced->answer && forced->answer->ok());
+    EXPECT_EQ((**forced->answer).size(), 1u);
+  }
 }
 
 TEST_F(CoordinatorTest, RestartedCoordinatorTakesUpLiveJobsAndNoEndedOnes) {
@@ -713,7 +741,7 @@ TEST_F(CoordinatorTest, JobStartsFromTheRetainedCheckpointOfAnEndedOne) {
   StatusOr<SubmitResponse> accepted = cluster_->Submit(*process, kOther, Graph(), retained);
   ASSERT_TRUE(accepted.ok()) << accepted.status();
   // The old job may go: the new one has what it uses.
-  process->coordinator->Remove(kJob.value(), [](Status) {});
+  process->coordinator->Remove(kJob.value(), /*force=*/true, [](Status) {});
   ASSERT_TRUE(Reaches(*process, JobState::kRunning, 10 * kSecondUs, kOther));
   ExpectOutsideSound();
   // What the old one had staged is published from there too, in the name of the old one.
@@ -805,7 +833,13 @@ TEST_F(CoordinatorTest, WhatIsStagedStaysUntilTheJobIsRemoved) {
   EXPECT_TRUE(Manifests().empty());
   EXPECT_EQ(FilesOf("/staged"), std::vector{staged + "/1-out-0-1-0-77"});
   std::optional<Status> removed;
-  second->coordinator->Remove(kJob.value(), [&](Status status) { removed = status; });
+  second->coordinator->Remove(kJob.value(), false, [&](Status status) { removed = status; });
+  ASSERT_TRUE(cluster_->Until([&] { return removed.has_value(); }));
+  EXPECT_EQ(removed->code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(removed->message().find(staged), std::string::npos) << *removed;
+  EXPECT_EQ(FilesOf("/staged"), std::vector{staged + "/1-out-0-1-0-77"});
+  removed.reset();
+  second->coordinator->Remove(kJob.value(), true, [&](Status status) { removed = status; });
   ASSERT_TRUE(cluster_->Until([&] { return removed.has_value(); }));
   EXPECT_TRUE(removed->ok()) << *removed;
   EXPECT_TRUE(FilesOf("").empty());
