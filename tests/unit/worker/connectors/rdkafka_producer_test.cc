@@ -366,7 +366,7 @@ TEST_F(RdkafkaProducerTest, ATrialTransactionWritesNoRowAndSaysWhatTheBrokerRefu
   EXPECT_EQ(trial(options).domain(), ErrorDomain::kUser);
 
   std::optional<StatusOr<KafkaClusterView>> view;
-  clients_.Look(executor_, {.brokers = brokers_, .properties = {}}, 5'000'000,
+  clients_.Look(executor_, {.brokers = brokers_, .properties = {}}, {}, 5'000'000,
                 [&](auto answer) { view = std::move(answer); });
   executor_.RunUntil([&] { return view.has_value(); });
   ASSERT_TRUE(Ok(view->status()));
