@@ -9,9 +9,9 @@ proxy that holds one kind of answer.
 import unittest
 
 import kafka_jobs
-from cluster import Cluster
-from kafka_jobs import (FileInput, KafkaInput, check_counts, copy_job, count_job, files_sink, made,
-                        sink_of, timed)
+from cluster import Cluster, wait_for
+from kafka_jobs import (FileInput, KafkaInput, check_counts, check_nothing_is_open, copy_job,
+                        count_job, files_sink, made, sink_of, timed, wait_for_visible)
 
 REFUSED_S = 5
 PASSWORD = "secret"
@@ -81,13 +81,17 @@ class Quick(Case):
         self.refused(job, self.k.broker.secured_bootstrap, *words)
 
     def test_what_the_documentation_grants_is_enough(self):
-        job = self.cluster.submit(count_job(self.source(ALL), self.sink(ALL)))
-        status = self.cluster.finish(job)
-        self.assertEqual(status["restarts"], 0)
-        self.k.client.wait_until_settled(f"out-{ALL}")
+        job = self.cluster.submit(count_job(self.source(ALL, endless=True), self.sink(ALL)))
+        wait_for_visible(self.k, f"out-{ALL}", 300)
+
+        def positions():
+            found = self.k.client.group_offsets(f"positions-{ALL}")
+            return {offset for offset, _ in found.values()}
+        wait_for(lambda: f"positions 75: {positions()}", lambda: positions() == {75})
+        self.assertEqual(self.cluster.status(job)["restarts"], 0)
+        self.cluster.weir("cancel", job, code=0)
+        check_nothing_is_open(self.k, f"out-{ALL}")
         self.assertEqual(check_counts(self.k, f"out-{ALL}", self.input.rows), 300)
-        positions = self.k.client.group_offsets(f"positions-{ALL}")
-        self.assertEqual({offset for offset, _ in positions.values()}, {75})
 
     def test_a_sink_s_missing_permission_is_named(self):
         for missing, words in (("topic_out_write", ("WRITE", "topic", "out-no_topic_out_write")),
