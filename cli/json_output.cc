@@ -117,6 +117,7 @@ ConfigValue JobToJson(const JobStatus& job) {
       s.Set("records_out", subtask.metrics.records_out);
       s.Set("dropped_rows", subtask.metrics.dropped_rows);
       s.Set("lost_rows", subtask.metrics.lost_rows);
+      s.Set("waits_for", TextOrNull(subtask.metrics.waits_for));
       s.Set("sink_progress", ProgressToJson(subtask.metrics.sink));
       s.Set("busy", Share(subtask.busy));
       s.Set("idle", Share(subtask.idle));

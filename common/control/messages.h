@@ -72,6 +72,8 @@ struct SubtaskMetrics {
   std::string blocked_on;  // named reason, "" when it is not blocked
   int64_t lost_rows = 0;
   std::optional<SinkProgress> sink;  // of sinks that tell it
+  std::string waits_for;             // what it cannot go on without; "": nothing
+  int64_t waits_since_wall_us = 0;
 };
 struct HostedGeneration {
   JobId job;
@@ -170,6 +172,7 @@ struct SettleRequest {
   JobId successor;            // "": none
   std::vector<JobVertex> successor_vertices;  // those of its graph that are of this vertex's type
   bool ends = false;
+  int64_t answer_within_us = 0;  // then says at least what it waits for; 0: when it is done
 };
 
 // What of a job only a worker can see: expands source patterns, reads headers, looks into output

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -55,6 +56,10 @@ class SinkContext {
   // Counts rows that were left out because the output does not take them, as bad_data drop and
   // dead_letter do.
   virtual void CountDropped(int64_t rows) = 0;
+  // Tells people what it cannot go on without, in their words ("cannot create /x: No space left on
+  // device"); "": nothing any more. Several parts of one subtask, each under its own name, may wait
+  // for something at the same time.
+  virtual void SetWaiting(std::string_view part, std::string what) = 0;
 };
 
 // The writing side of a sink that commits. Thread: the task's.
@@ -119,6 +124,8 @@ class Committer {
   // not, except what is named in `listed`. Nothing of anybody else is touched.
   virtual void AbortOthers(Generation generation, std::vector<Committable> listed,
                            std::function<void(Status)> done) = 0;
+  // What it cannot go on without at the moment, for people; "": nothing, or it is not known.
+  virtual std::string waits_for() const { return ""; }
 };
 
 }  // namespace weir

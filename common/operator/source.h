@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -55,6 +56,8 @@ class SourceContext {
   virtual void CountDropped(int64_t rows) = 0;
   // Counts rows that were gone before they could be read, where the user chose to go on without.
   virtual void CountLost(int64_t rows) = 0;
+  // As in SinkContext.
+  virtual void SetWaiting(std::string_view part, std::string what) = 0;
 };
 
 enum class PollResult {

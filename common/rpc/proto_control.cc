@@ -92,6 +92,8 @@ void ToProto(const SubtaskMetrics& from, v1::SubtaskMetrics* to) {
   to->set_blocked_on(Utf8Text(from.blocked_on));
   to->set_lost_rows(from.lost_rows);
   if (from.sink) ToProto(*from.sink, to->mutable_sink());
+  to->set_waits_for(Utf8Text(from.waits_for));
+  to->set_waits_since_wall_us(from.waits_since_wall_us);
 }
 
 Status FromProto(const v1::SubtaskMetrics& from, SubtaskMetrics* to) {
@@ -108,6 +110,8 @@ Status FromProto(const v1::SubtaskMetrics& from, SubtaskMetrics* to) {
   to->lost_rows = from.lost_rows();
   to->sink.reset();
   if (from.has_sink()) WEIR_RETURN_IF_ERROR(FromProto(from.sink(), &to->sink.emplace()));
+  to->waits_for = from.waits_for();
+  to->waits_since_wall_us = from.waits_since_wall_us();
   return {};
 }
 

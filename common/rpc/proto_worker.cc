@@ -13,6 +13,7 @@ void ToProto(const SettleRequest& from, v1::SettleRequest* to) {
   ListToProto(from.committables, to->mutable_committables());
   to->set_job_directory(from.job_directory);
   to->set_order(from.order);
+  to->set_answer_within_us(from.answer_within_us);
   to->set_successor(Utf8Text(from.successor.value()));
   ListToProto(from.successor_vertices, to->mutable_successor_vertices());
   to->set_ends(from.ends);
@@ -28,6 +29,7 @@ Status FromProto(const v1::SettleRequest& from, SettleRequest* to) {
   WEIR_RETURN_IF_ERROR(ListFromProto(from.committables(), &to->committables));
   to->job_directory = from.job_directory();
   to->order = from.order();
+  to->answer_within_us = from.answer_within_us();
   to->successor = JobId(from.successor());
   WEIR_RETURN_IF_ERROR(ListFromProto(from.successor_vertices(), &to->successor_vertices));
   to->ends = from.ends();

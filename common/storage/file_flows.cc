@@ -47,6 +47,22 @@ Async<Status> WriteAt(FileSystem& files, std::string path, int64_t offset, std::
       });
 }
 
+Async<Status> CreateFile(FileSystem& files, std::string path,
+                         std::shared_ptr<const std::string> bytes) {
+  return Async<Status>(
+      [&files, path = std::move(path), bytes = std::move(bytes)](auto done) mutable {
+        files.CreateShared(std::move(path), std::move(bytes), std::move(done));
+      });
+}
+
+Async<Status> WriteAt(FileSystem& files, std::string path, int64_t offset,
+                      std::shared_ptr<const std::string> bytes) {
+  return Async<Status>(
+      [&files, path = std::move(path), offset, bytes = std::move(bytes)](auto done) mutable {
+        files.WriteSharedAt(std::move(path), offset, std::move(bytes), std::move(done));
+      });
+}
+
 Async<Status> TruncateFile(FileSystem& files, std::string path, int64_t size) {
   return Async<Status>([&files, path = std::move(path), size](auto done) mutable {
     files.Truncate(std::move(path), size, std::move(done));

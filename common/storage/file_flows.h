@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,10 @@ Async<StatusOr<std::string>> ReadAt(FileSystem& files, std::string path, int64_t
                                     int64_t length, std::string storage = {});
 Async<Status> CreateFile(FileSystem& files, std::string path, std::string bytes);
 Async<Status> WriteAt(FileSystem& files, std::string path, int64_t offset, std::string bytes);
+Async<Status> CreateFile(FileSystem& files, std::string path,
+                         std::shared_ptr<const std::string> bytes);
+Async<Status> WriteAt(FileSystem& files, std::string path, int64_t offset,
+                      std::shared_ptr<const std::string> bytes);
 Async<Status> TruncateFile(FileSystem& files, std::string path, int64_t size);
 Async<Status> SyncFile(FileSystem& files, std::string path);
 Async<Status> SyncDirectory(FileSystem& files, std::string path);

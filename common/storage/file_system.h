@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,6 +55,14 @@ class FileSystem {
   virtual void Create(std::string path, std::string bytes, Done done) = 0;
   // Bytes at `offset` of an existing file (which grows as needed).
   virtual void WriteAt(std::string path, int64_t offset, std::string bytes, Done done) = 0;
+  // The same of bytes that the caller keeps, to try again with them.
+  virtual void CreateShared(std::string path, std::shared_ptr<const std::string> bytes, Done done) {
+    Create(std::move(path), *bytes, std::move(done));
+  }
+  virtual void WriteSharedAt(std::string path, int64_t offset,
+                             std::shared_ptr<const std::string> bytes, Done done) {
+    WriteAt(std::move(path), offset, *bytes, std::move(done));
+  }
   virtual void Truncate(std::string path, int64_t size, Done done) = 0;
   virtual void Sync(std::string path, Done done) = 0;
   virtual void SyncDirectory(std::string path, Done done) = 0;

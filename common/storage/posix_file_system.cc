@@ -268,11 +268,17 @@ void PosixFileSystem::ReadInto(std::string storage, std::string path, int64_t of
 }
 
 void PosixFileSystem::Create(std::string path, std::string bytes, Done done) {
+  CreateShared(std::move(path), std::make_shared<const std::string>(std::move(bytes)),
+               std::move(done));
+}
+
+void PosixFileSystem::CreateShared(std::string path, std::shared_ptr<const std::string> bytes,
+                                   Done done) {
   Submit<Status>(Concat("create ", path), std::move(done),
                  [path, bytes = std::move(bytes)]() -> Status {
                    Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
                    if (!file.ok()) return Failed("create", path);
-                   Status status = WriteAll(file, 0, bytes, "create", path);
+                   Status status = WriteAll(file, 0, *bytes, "create", path);
                    // Half a file would make the next try find its name taken.
                    if (!status.ok()) ::unlink(path.c_str());
                    return status;
@@ -280,11 +286,17 @@ void PosixFileSystem::Create(std::string path, std::string bytes, Done done) {
 }
 
 void PosixFileSystem::WriteAt(std::string path, int64_t offset, std::string bytes, Done done) {
+  WriteSharedAt(std::move(path), offset, std::make_shared<const std::string>(std::move(bytes)),
+                std::move(done));
+}
+
+void PosixFileSystem::WriteSharedAt(std::string path, int64_t offset,
+                                    std::shared_ptr<const std::string> bytes, Done done) {
   Submit<Status>(Concat("write ", path), std::move(done),
                  [path, offset, bytes = std::move(bytes)]() -> Status {
                    Descriptor file(path, O_WRONLY);
                    if (!file.ok()) return Failed("write", path);
-                   return WriteAll(file, offset, bytes, "write", path);
+                   return WriteAll(file, offset, *bytes, "write", path);
                  });
 }
 

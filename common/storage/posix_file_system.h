@@ -31,6 +31,9 @@ class PosixFileSystem : public FileSystem {
                 DoneWith<std::string> done) override;
   void Create(std::string path, std::string bytes, Done done) override;
   void WriteAt(std::string path, int64_t offset, std::string bytes, Done done) override;
+  void CreateShared(std::string path, std::shared_ptr<const std::string> bytes, Done done) override;
+  void WriteSharedAt(std::string path, int64_t offset, std::shared_ptr<const std::string> bytes,
+                     Done done) override;
   void Truncate(std::string path, int64_t size, Done done) override;
   void Sync(std::string path, Done done) override;
   void SyncDirectory(std::string path, Done done) override;

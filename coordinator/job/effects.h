@@ -117,9 +117,12 @@ inline Async<Status> EndTasksOn(CoordinatorEnvironment& environment, const Worke
 inline Async<Status> SettleOn(CoordinatorEnvironment& environment, const WorkerInfo& worker,
                               SettleRequest request, int64_t timeout_us) {
   WorkerGateway& gateway = environment.gateway;
-  std::string what = Concat("worker ", worker.name, " to settle output");
+  // It answers by then with what keeps it from settling; silence is told a little later.
+  constexpr int64_t kGraceUs = 500'000;
+  request.answer_within_us = timeout_us;
+  std::string what = Concat("worker ", worker.name);
   return CallWithTimeout<Status>(
-      environment.timers, timeout_us, std::move(what),
+      environment.timers, timeout_us + kGraceUs, std::move(what),
       [&gateway, address = worker.control_address, request = std::move(request)](auto done) {
         gateway.Settle(address, request, std::move(done));
       });

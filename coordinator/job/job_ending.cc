@@ -112,8 +112,8 @@ Co<bool> JobMaster::SettleVertex(SettleRequest request, Status* refusal) {
       }
       if (force_ && attempt >= names.size()) co_return false;
       timeout_us = std::min(timeout_us * 2, kSettleTimeoutMaxUs);
-      std::string waits = Concat("worker ", worker.name, " to settle the output of ",
-                                 request.vertex.uid, ": ", status.message());
+      std::string waits =
+          Concat("the output of ", request.vertex.uid, " to be settled: ", status.message());
       if (!waiting_for_.text().starts_with(waits)) Event(Concat("waits for ", waits));
       waiting_for_ = waits;
       // What only a person can heal is not asked for all the time.

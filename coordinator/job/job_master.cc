@@ -262,6 +262,7 @@ Co<bool> JobMaster::RunGeneration() {
   for (auto& [place, entry] : subtasks) {
     entry.busy = entry.idle = entry.backpressured = 0;
     entry.metrics.blocked_on.clear();
+    entry.metrics.waits_for.clear();
   }
   run_ = RunningGeneration();
   run_.subtasks = std::move(subtasks);

@@ -232,6 +232,8 @@ class JobMaster {
     int64_t since_wall_us = 0;
   };
   Waiting WaitingFor() const;
+  Waiting WaitingSubtasks() const;
+  std::string Place(const std::string& uid, int subtask) const;
   std::string UnpublishedText() const;
   std::string SlowStorage() const;
 

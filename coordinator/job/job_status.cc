@@ -88,7 +88,16 @@ JobMaster::Waiting JobMaster::WaitingFor() const {
   } else if (!office_.leadership.trouble().empty()) {
     waiting = {Concat("storage: ", office_.leadership.trouble()),
                office_.leadership.trouble_since_wall_us()};
-  } else if (std::string unpublished = UnpublishedText(); !unpublished.empty()) {
+  }
+  if (Waiting subtasks = WaitingSubtasks(); !subtasks.what.empty()) {
+    // Why tasks do not start, too.
+    if (!trouble_.empty()) subtasks.what = Concat(waiting.what, "; ", subtasks.what);
+    if (!waiting.what.empty()) {
+      subtasks.since_wall_us = std::min(subtasks.since_wall_us, waiting.since_wall_us);
+    }
+    waiting = std::move(subtasks);
+  } else if (std::string unpublished = UnpublishedText();
+             waiting.what.empty() && !unpublished.empty()) {
     waiting = {std::move(unpublished), checkpoints_->last_completed()->complete_wall_us};
   }
   std::string slow = SlowStorage();
@@ -99,6 +108,24 @@ JobMaster::Waiting JobMaster::WaitingFor() const {
     waiting.what += Concat("; ", slow);
   }
   return waiting;
+}
+
+// What subtasks of the generation that runs cannot go on without: the one that has waited longest,
+// and how many others there are.
+JobMaster::Waiting JobMaster::WaitingSubtasks() const {
+  Waiting longest;
+  int waiting = 0;
+  if (!run_.live) return longest;
+  for (const auto& [place, subtask] : run_.subtasks) {
+    const SubtaskMetrics& metrics = subtask.metrics;
+    if (metrics.waits_for.empty()) continue;
+    ++waiting;
+    if (waiting > 1 && metrics.waits_since_wall_us >= longest.since_wall_us) continue;
+    longest = {Concat(Place(place.first, place.second), ": ", metrics.waits_for),
+               metrics.waits_since_wall_us};
+  }
+  if (waiting > 1) longest.what += Concat(" (and ", waiting - 1, " more)");
+  return longest;
 }
 
 // What storage has not answered to this coordinator, or to a worker of the job.
@@ -112,6 +139,19 @@ std::string JobMaster::SlowStorage() const {
   return "";
 }
 
+// "out 0 on worker-1".
+std::string JobMaster::Place(const std::string& uid, int subtask) const {
+  std::string text = Concat(uid, " ", subtask);
+  for (size_t task = 0; plan_ && task < plan_->tasks.size(); ++task) {
+    for (int index : plan_->tasks[task].chain) {
+      if (record_.graph.vertices[index].uid != uid) continue;
+      auto entry = run_.tasks.find({static_cast<int>(task), subtask});
+      if (entry != run_.tasks.end()) text += Concat(" on ", entry->second.worker);
+    }
+  }
+  return text;
+}
+
 std::string JobMaster::UnpublishedText() const {
   if (!checkpoints_ || !run_.live) return "";
   std::vector<std::pair<std::string, int>> unpublished = checkpoints_->Unpublished();
@@ -121,15 +161,7 @@ std::string JobMaster::UnpublishedText() const {
     return "";
   }
   const auto& [uid, subtask] = unpublished.front();
-  std::string text = Concat(uid, " ", subtask);
-  for (size_t task = 0; plan_ && task < plan_->tasks.size(); ++task) {
-    for (int index : plan_->tasks[task].chain) {
-      if (record_.graph.vertices[index].uid != uid) continue;
-      auto entry = run_.tasks.find({static_cast<int>(task), subtask});
-      if (entry != run_.tasks.end()) text += Concat(" on ", entry->second.worker);
-    }
-  }
-  text += Concat(" to publish checkpoint ", last->id);
+  std::string text = Concat(Place(uid, subtask), " to publish checkpoint ", last->id);
   if (unpublished.size() > 1) text += Concat(" (and ", unpublished.size() - 1, " more)");
   return text;
 }

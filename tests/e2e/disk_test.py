@@ -1,6 +1,6 @@
 """Goal: a disk that is full, read-only, away or hanging is shown within ten seconds with reason,
-path and since when; checkpoints fail, no finished file is short; and the job goes on by itself when
-the disk is well again, each row once.
+path and since when; checkpoints fail or wait, no finished file is short; and the job goes on by
+itself when the disk is well again, each row once.
 
 Method: checkpoint and output directory are small disks of their own; the job is endless until the
 end, so that what must be in the output is 0 ... n without a gap and without a double.
@@ -29,8 +29,9 @@ def seconds_of(text):
 
 @unittest.skipIf(REASON, REASON)
 class QuickDisk(unittest.TestCase):
-    def run_with_a_sick_disk(self, which, make_sick, make_well, signs, hold_s=1):
-        """`signs`: texts of which all must be shown, anywhere in the status."""
+    def run_with_a_sick_disk(self, which, make_sick, make_well, signs, hold_s=1, waits=False):
+        """`signs`: texts of which all must be shown, anywhere in the status. `waits`: the sink
+        waits, and the checkpoint under way with it; else checkpoints fail."""
         with Cluster(workers=0) as cluster, \
                 SmallDisk(cluster.checkpoint_dir) as checkpoints, \
                 SmallDisk(cluster.folder / "out") as output:
@@ -48,8 +49,11 @@ class QuickDisk(unittest.TestCase):
             status = self.wait_for_signs(cluster, job, signs, sick)
             print(f"{which}: shown after {time.time() - sick:.1f} s: {troubles(status)}",
                   file=sys.stderr)
-            failed = self.failed_checkpoints(cluster, job, signs, disk)
+            failed = last_checkpoint(status) if waits else \
+                self.failed_checkpoints(cluster, job, signs, disk)
             time.sleep(hold_s)
+            if waits:
+                self.assertIn(signs[0], cluster.status(job)["waiting_for"])
             if which == "output" and disk.path.is_dir() and visible(disk.path):
                 # Whatever is finished is whole: each line is a row.
                 for _ in read_rows(disk.path):
@@ -60,7 +64,9 @@ class QuickDisk(unittest.TestCase):
                 lambda s: last_checkpoint(s) > failed and s["state"] == "RUNNING"
                 and not s["waiting_for"] and not s["failing_checkpoints"], seconds=60)
             print(f"{which}: well again: {brief(well)}", file=sys.stderr)
-            cluster.finish(job)
+            ended = cluster.finish(job)
+            if waits:
+                self.assertEqual(ended["restarts"], 0, ended)
             self.assertEqual(check_generated(output.path, ROWS), ROWS)
             for name, size in seen_before.items():
                 self.assertEqual((output.path / name).stat().st_size, size, name)
@@ -105,11 +111,13 @@ class QuickDisk(unittest.TestCase):
     # -- the output directory --------------------------------------------------------------------
 
     def test_a_full_output_directory(self):
-        self.run_with_a_sick_disk("output", SmallDisk.fill, SmallDisk.free, [FULL, "/out/"])
+        self.run_with_a_sick_disk("output", SmallDisk.fill, SmallDisk.free, [FULL, "/out/"],
+                                  waits=True)
 
     def test_a_read_only_output_directory(self):
         self.run_with_a_sick_disk("output", lambda disk: disk.read_only(True),
-                                  lambda disk: disk.read_only(False), [READ_ONLY, "/out/"])
+                                  lambda disk: disk.read_only(False), [READ_ONLY, "/out/"],
+                                  waits=True)
 
     def test_an_output_directory_that_is_unmounted_and_mounted_again(self):
         self.run_with_a_sick_disk("output", SmallDisk.unmount, SmallDisk.mount,

@@ -16,6 +16,8 @@ from jobs import (FLIGHTS_ROWS, Watch, check_flights, check_generated, endless_j
                   generator_job, hidden, visible)
 
 RATE = 3600
+ENDING_ROWS = 5000
+TOTALS = ("state", "records_in", "records_out", "checkpoints_completed", "restarts", "end_time")
 POINTS = {
     "coordinator.before_manifest": 4,
     "coordinator.after_manifest": 4,
@@ -203,6 +205,40 @@ class QuickRestart(unittest.TestCase):
             self.assertEqual(check_flights(output), FLIGHTS_ROWS)
             # The first one has given way although nothing ever paused it.
             self.assertNotEqual(cluster.weir("list", which=0).code, 0)
+
+
+class QuickEnding(unittest.TestCase):
+    """What a job amounted to is told the same by every later coordinator, also when the leader died
+    between the last checkpoint and the end."""
+
+    def test_the_totals_of_an_ended_job_outlive_the_coordinator(self):
+        with Cluster(workers=1) as cluster:
+            output = cluster.folder / "out"
+            job = cluster.submit(generator_job(output, rows=ENDING_ROWS, rate=None))
+            before = cluster.finish(job)
+            self.assertEqual((before["records_in"], before["records_out"]), (ENDING_ROWS, ENDING_ROWS))
+            cluster.coordinators[0].terminate()
+            cluster.start_coordinator()
+            cluster.wait_for_workers(1)
+            after = cluster.status(job)
+            for name in TOTALS:
+                self.assertEqual(after[name], before[name], name)
+            self.assertIn(f"{ENDING_ROWS:,}", cluster.weir("list", "-a", as_json=False, code=0).out)
+
+    def test_a_leader_that_dies_between_the_final_checkpoint_and_the_end(self):
+        with Cluster() as cluster:
+            output = cluster.folder / "out"
+            first = cluster.start_coordinator(kill="coordinator.before_notice")
+            cluster.start_worker()
+            cluster.wait_for_workers(1)
+            job = cluster.submit(generator_job(output, rows=ENDING_ROWS, rate=None, interval="off"))
+            first.wait_until_hit()
+            self.assertEqual(visible(output), [])  # nobody has been told to publish
+            cluster.start_coordinator()
+            after = cluster.finish(job)
+            self.assertEqual(check_generated(output, ENDING_ROWS), ENDING_ROWS)
+            self.assertEqual((after["records_in"], after["records_out"]), (ENDING_ROWS, ENDING_ROWS))
+            self.assertEqual(cluster.leftovers(job), [])
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,6 +48,9 @@ class FakeSourceContext : public SourceContext {
   void Wake() override { woken_ = true; }
   void Fail(Status status) override { failed_ = status; }
   void CountDropped(int64_t rows) override { dropped_ += rows; }
+  void SetWaiting(std::string_view part, std::string what) override {
+    waiting_[std::string(part)] = std::move(what);
+  }
   void CountLost(int64_t rows) override { lost_ += rows; }
 
   JobOptions options_;
@@ -58,6 +63,7 @@ class FakeSourceContext : public SourceContext {
   Status failed_;
   bool woken_ = false;
   int64_t dropped_ = 0;
+  std::map<std::string, std::string> waiting_;  // by part
   int64_t lost_ = 0;
 
  private:
@@ -98,6 +104,9 @@ class FakeSinkContext : public SinkContext {
   void Wake() override { woken_ = true; }
   void Fail(Status status) override { failed_ = status; }
   void CountDropped(int64_t rows) override { dropped_ += rows; }
+  void SetWaiting(std::string_view part, std::string what) override {
+    waiting_[std::string(part)] = std::move(what);
+  }
   void ConfirmCurrent(std::function<void(Status)> done) override {
     ++confirms_;
     executor_.Post([done = std::move(done), answer = confirm_answer_] { done(answer); });
@@ -117,6 +126,7 @@ class FakeSinkContext : public SinkContext {
   bool woken_ = false;
   Status failed_;
   int64_t dropped_ = 0;
+  std::map<std::string, std::string> waiting_;  // by part
 
  private:
   ManualExecutor& executor_;

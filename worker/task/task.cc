@@ -813,6 +813,9 @@ std::vector<SubtaskMetrics> Task::Metrics() const {
     metrics.dropped_rows = node->dropped_rows.load(std::memory_order_relaxed);
     metrics.lost_rows = node->lost_rows.load(std::memory_order_relaxed);
     metrics.sink = node->progress.Get();
+    PublishedWaiting::Waiting waiting = node->waiting.Get();
+    metrics.waits_for = std::move(waiting.what);
+    metrics.waits_since_wall_us = waiting.since_wall_us;
     metrics.blocked_on = ToString(blocked_on_.load(std::memory_order_relaxed));
     result.push_back(std::move(metrics));
   }

@@ -1,5 +1,8 @@
 #include "worker/task/task_node.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "common/base/concat.h"
 
 namespace weir {
@@ -65,6 +68,28 @@ StateBackend& Task::Context::state() {
 
 void Task::Context::CountDropped(int64_t rows) {
   node_.dropped_rows.fetch_add(rows, std::memory_order_relaxed);
+}
+
+void Task::Context::SetWaiting(std::string_view part, std::string what) {
+  node_.waiting.Set(part, std::move(what), clock().WallMicros());
+}
+
+void PublishedWaiting::Set(std::string_view part, std::string what, int64_t now_wall_us) {
+  auto found = parts_.find(part);
+  if (what.empty()) {
+    if (found == parts_.end()) return;
+    parts_.erase(found);
+  } else if (found == parts_.end()) {
+    parts_.emplace(part, Waiting{std::move(what), now_wall_us});
+  } else {
+    found->second.what = std::move(what);
+  }
+  const auto longest =
+      std::min_element(parts_.begin(), parts_.end(), [](const auto& a, const auto& b) {
+        return a.second.since_wall_us < b.second.since_wall_us;
+      });
+  std::lock_guard lock(mutex_);
+  shown_ = longest == parts_.end() ? Waiting() : longest->second;
 }
 
 void Task::Context::CountLost(int64_t rows) {

@@ -2,8 +2,12 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/graph/type_descriptor.h"
@@ -50,6 +54,7 @@ class Task::Context : public KeyedOperatorContext, public SourceContext, public 
   // SourceContext
   void CountLost(int64_t rows) override;
   // SourceContext and SinkContext
+  void SetWaiting(std::string_view part, std::string what) override;
   void CountDropped(int64_t rows) override;
   const JobId& job() const override;
   const std::string& job_name() const override;
@@ -109,6 +114,26 @@ class PublishedProgress {
   std::atomic<int64_t> committed_wall_us_{0};
 };
 
+// What a source or sink waits for, and since when. Thread: set by the task's, read from anywhere.
+class PublishedWaiting {
+ public:
+  struct Waiting {
+    std::string what;
+    int64_t since_wall_us = 0;
+  };
+  // Shown is what has lasted longest. Under a part's name the words may change, not the beginning.
+  void Set(std::string_view part, std::string what, int64_t now_wall_us);
+  Waiting Get() const {
+    std::lock_guard lock(mutex_);
+    return shown_;
+  }
+
+ private:
+  std::map<std::string, Waiting, std::less<>> parts_;
+  mutable std::mutex mutex_;
+  Waiting shown_;  // guarded by mutex_
+};
+
 // One operator subtask of the chain with its state and counters. Thread: the task's; counters are
 // read from anywhere.
 class Task::Node {
@@ -147,6 +172,7 @@ class Task::Node {
   std::atomic<int64_t> dropped_rows{0};
   std::atomic<int64_t> lost_rows{0};
   PublishedProgress progress;  // of the sink
+  PublishedWaiting waiting;    // of the source or sink
 };
 
 }  // namespace weir

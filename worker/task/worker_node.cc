@@ -65,6 +65,32 @@ class SettleContext : public CommitterContext {
   std::optional<JobSuccessor> successor_;
 };
 
+// Answers an order to settle once: when it is done, or in time with what keeps it from that.
+class SettleAnswer {
+ public:
+  SettleAnswer(Timers& timers, const SettleRequest& request, const Committer& committer,
+               std::function<void(Status)> done)
+      : timers_(timers), done_(std::move(done)) {
+    if (request.answer_within_us == 0) return;
+    timer_ = timers_.After(
+        request.answer_within_us, [this, &committer, us = request.answer_within_us] {
+          std::string waits = committer.waits_for();
+          if (waits.empty()) waits = Concat("not done within ", us / 1000, " ms");
+          Give(UnavailableError(std::move(waits)));
+        });
+  }
+  SettleAnswer(const SettleAnswer&) = delete;
+  ~SettleAnswer() { timers_.Cancel(timer_); }
+  void Give(const Status& status) {
+    if (done_) std::exchange(done_, nullptr)(status);
+  }
+
+ private:
+  Timers& timers_;
+  TimerId timer_ = 0;
+  std::function<void(Status)> done_;
+};
+
 }  // namespace
 
 WorkerNode::WorkerNode(WorkerOptions options, WorkerEnvironment environment)
@@ -321,22 +347,23 @@ Co<void> WorkerNode::SettleFlow(SettleRequest request, Done done) {
   std::unique_ptr<Committer> committer = (*factory)();
   committer->Open(context);
   Committer* raw = committer.get();
+  SettleAnswer answer(*environment_.timers, request, *raw, std::move(done));
   std::vector<Committable> committables = request.committables;
-  Async<Status> committing([raw, committables](Async<Status>::Done answer) {
-    raw->Commit(committables, std::move(answer));
+  Async<Status> committing([raw, committables](Async<Status>::Done settled) {
+    raw->Commit(committables, std::move(settled));
   });
   Status status = co_await committing;
   if (status.ok()) {
     Generation generation = request.generation;
-    Async<Status> aborting([raw, generation, committables](Async<Status>::Done answer) {
-      raw->AbortOthers(generation, committables, std::move(answer));
+    Async<Status> aborting([raw, generation, committables](Async<Status>::Done settled) {
+      raw->AbortOthers(generation, committables, std::move(settled));
     });
     status = co_await aborting;
   }
   log::Info("settled job=", request.job, " uid=", request.vertex.uid,
             " generation=", request.generation, " committables=", request.committables.size(),
             " outcome=", status.ToString());
-  done(status.WithContext(Concat("settling the output of '", request.vertex.uid, "'")));
+  answer.Give(status);
 }
 
 void WorkerNode::CheckJob(CheckJobRequest request, DoneWith<JobGraph> done) {

@@ -2,8 +2,11 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "common/base/concat.h"
 #include "common/base/ids.h"
 #include "common/graph/builtin_configs.h"
 #include "common/storage/file_system.h"
@@ -66,6 +69,9 @@ std::unique_ptr<SealedParts> MakeFileParts(Context& context, SinkDirectory direc
   options.timers = &context.timers();
   options.wake = [&context] { context.Wake(); };
   options.fail = [&context](Status status) { context.Fail(std::move(status)); };
+  options.waits = [&context](std::string_view part, std::string what) {
+    context.SetWaiting(Concat("files ", part), std::move(what));
+  };
   return std::make_unique<SealedParts>(
       std::make_unique<FileStore>(std::move(directory), context.generation(),
                                   context.resumed_from(), context.subtask(), format,

@@ -61,7 +61,9 @@ class Questioner {
   // The error of a call.
   Status Failed(std::string_view what, rd_kafka_resp_err_t code, std::string_view text = "") {
     rd_kafka_poll(client_, 0);
-    return RdkafkaStatus(code, Concat("cannot ", what, " at ", brokers_, ": ",
+    const std::string silence = RdkafkaSilence(code, brokers_);
+    const std::string at = silence.empty() ? Concat(" at ", brokers_) : "";
+    return RdkafkaStatus(code, Concat(silence, "cannot ", what, at, ": ",
                                       text.empty() ? RdkafkaText(code) : text, trouble_.Shown()));
   }
 

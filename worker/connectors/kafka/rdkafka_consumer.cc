@@ -90,7 +90,12 @@ struct Client {
     } else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN ||
                code == RD_KAFKA_RESP_ERR__AUTHENTICATION || code == RD_KAFKA_RESP_ERR__SSL) {
       event.kind = KafkaEvent::Kind::kBrokersAway;
-      event.status = UnavailableError(Concat("no broker answers", trouble.Shown()));
+      event.status =
+          UnavailableError(Concat("Kafka brokers ", brokers, " do not answer", trouble.Shown()));
+    } else if (code == RD_KAFKA_RESP_ERR__TRANSPORT || code == RD_KAFKA_RESP_ERR__TIMED_OUT ||
+               code == RD_KAFKA_RESP_ERR__RESOLVE) {
+      // The client itself takes its time to find that all are away.
+      event.kind = KafkaEvent::Kind::kBrokerLost;
     } else {
       return;
     }
@@ -136,8 +141,10 @@ struct Client {
   }
 
   Status Failed(std::string_view what, rd_kafka_resp_err_t code, std::string_view text = "") const {
-    return RdkafkaStatus(code, Concat("cannot ", what, " (cluster ", brokers,
-                                      "): ", text.empty() ? RdkafkaText(code) : text));
+    const std::string silence = RdkafkaSilence(code, brokers);
+    const std::string at = silence.empty() ? Concat(" (cluster ", brokers, ")") : "";
+    return RdkafkaStatus(code, Concat(silence, "cannot ", what, at, ": ",
+                                      text.empty() ? RdkafkaText(code) : text));
   }
   Status Failed(std::string_view what, RdkafkaPtr<rd_kafka_error_t> error) const {
     if (error == nullptr) return {};

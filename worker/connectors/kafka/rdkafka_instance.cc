@@ -165,9 +165,10 @@ void RdkafkaInstance::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* message,
   }
   instance->disturbed_ = true;
   instance->lost_row_ = RdkafkaStatus(
-      code, Concat("a row of ", message->len + message->key_len, " bytes for partition ",
-                   message->partition, " of topic '", instance->options_.topic,
-                   "': ", RdkafkaText(code), Needed(code, instance->transactional())));
+      code, Concat(RdkafkaSilence(code, instance->options_.cluster.brokers), "a row of ",
+                   message->len + message->key_len, " bytes for partition ", message->partition,
+                   " of topic '", instance->options_.topic, "': ", RdkafkaText(code),
+                   Needed(code, instance->transactional())));
 }
 
 void RdkafkaInstance::OnError(rd_kafka_t*, int error, const char* reason, void* self) {
@@ -199,8 +200,9 @@ KafkaResult RdkafkaInstance::Judge(std::string_view what,
                                    RdkafkaPtr<rd_kafka_error_t> error) const {
   if (error == nullptr) return {};
   const rd_kafka_resp_err_t code = rd_kafka_error_code(error.get());
-  std::string message = Concat("cannot ", what, ", ", Whom(), ": ",
-                               rd_kafka_error_string(error.get()), Needed(code, transactional()));
+  std::string message = Concat(RdkafkaSilence(code, options_.cluster.brokers), "cannot ", what,
+                               ", ", Whom(), ": ", rd_kafka_error_string(error.get()),
+                               Needed(code, transactional()));
   if (Fenced(code)) return {KafkaVerdict::kFenced, UnavailableError(std::move(message))};
   KafkaResult fatal;
   if (SawFatal(what, &fatal)) return fatal;
@@ -421,14 +423,18 @@ KafkaResult RdkafkaInstance::SendMarker(const KafkaMarkerPlace& place, const Kaf
 
 KafkaResult RdkafkaInstance::Flush() {
   const auto begin = steady_clock::now();
+  const int rows = rd_kafka_outq_len(client_);
   while (rd_kafka_flush(client_, kSliceMs) != RD_KAFKA_RESP_ERR_NO_ERROR) {
     if (KafkaResult lost = JudgeProduced("flush", RD_KAFKA_RESP_ERR_NO_ERROR); !lost.done()) {
       return lost;
     }
     if (given_up_() || steady_clock::now() - begin >= kPatience) {
+      const int left = rd_kafka_outq_len(client_);
+      const rd_kafka_resp_err_t code =
+          left < rows ? RD_KAFKA_RESP_ERR_NO_ERROR : RD_KAFKA_RESP_ERR__TIMED_OUT;
       return {KafkaVerdict::kUnknown,
-              UnavailableError(Concat("cannot deliver ", rd_kafka_outq_len(client_), " rows to ",
-                                      Whom(), trouble_.Shown()))};
+              UnavailableError(Concat(RdkafkaSilence(code, options_.cluster.brokers), left,
+                                      " rows are not delivered to ", Whom(), trouble_.Shown()))};
     }
   }
   trouble_.Clear();

@@ -82,6 +82,21 @@ Status RdkafkaStatus(rd_kafka_resp_err_t code, std::string message) {
 
 std::string_view RdkafkaText(rd_kafka_resp_err_t code) { return rd_kafka_err2str(code); }
 
+std::string RdkafkaSilence(rd_kafka_resp_err_t code, std::string_view brokers) {
+  switch (code) {
+    case RD_KAFKA_RESP_ERR__TIMED_OUT:
+    case RD_KAFKA_RESP_ERR__TIMED_OUT_QUEUE:
+    case RD_KAFKA_RESP_ERR__MSG_TIMED_OUT:
+    case RD_KAFKA_RESP_ERR__TRANSPORT:
+    case RD_KAFKA_RESP_ERR__RESOLVE:
+    case RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN:
+    case RD_KAFKA_RESP_ERR__WAIT_COORD:
+      return Concat("Kafka brokers ", brokers, " do not answer: ");
+    default:
+      return "";
+  }
+}
+
 void RdkafkaTrouble::Note(rd_kafka_resp_err_t code, const char* reason) {
   // "All brokers are down" follows what says why.
   if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && of_one_broker_) return;

@@ -48,6 +48,9 @@ Status RdkafkaStatus(rd_kafka_resp_err_t code, std::string message);
 // "Broker: Unknown topic or partition".
 std::string_view RdkafkaText(rd_kafka_resp_err_t code);
 
+// Begins a message about a call: that the brokers do not answer where the code says so, else "".
+std::string RdkafkaSilence(rd_kafka_resp_err_t code, std::string_view brokers);
+
 // Remembers what librdkafka last said about its connections, for messages: it keeps trying and the
 // calls themselves only say that time has passed. Set as error_cb with this as the opaque's first
 // member. Thread: confined to the one that polls.

@@ -18,6 +18,15 @@ constexpr int64_t kBytesInFlightMax = 8 << 20;
 constexpr int64_t kPublishingPartsMax = 1000;
 constexpr int64_t kRetryFirstMicros = 100'000;
 constexpr int64_t kRetryMaxMicros = 5'000'000;
+constexpr int64_t kRoomMaxMicros = 1'000'000;
+
+// A full disk, one that is read-only, a missing right: the bytes can be written once that is over.
+// Whatever else fails leaves it open what is in the file.
+bool IsWithoutRoom(const Status& status) {
+  return status.domain() == ErrorDomain::kExternal &&
+         (status.code() == StatusCode::kResourceExhausted ||
+          status.code() == StatusCode::kFailedPrecondition);
+}
 
 }  // namespace
 
@@ -124,6 +133,37 @@ void SealedParts::CompletePart() {
   part->changed.Notify();
 }
 
+Co<Status> SealedParts::WriteBytes(std::string path, int64_t offset, std::string bytes) {
+  int64_t retry_us = kRetryFirstMicros;
+  bool waited = false;
+  const auto kept = std::make_shared<const std::string>(std::move(bytes));
+  while (true) {
+    Status status;
+    if (offset == 0) {
+      status = co_await CreateFile(*options_.files, path, kept);
+      // Of an attempt that could not take it away again: no other writer has this name.
+      if (waited && status.code() == StatusCode::kAlreadyExists) {
+        status = co_await WriteAt(*options_.files, path, 0, kept);
+      }
+    } else {
+      status = co_await WriteAt(*options_.files, path, offset, kept);
+    }
+    if (closed()) co_return status;
+    if (!IsWithoutRoom(status)) {
+      if (waited) options_.waits("write", "");
+      co_return status;
+    }
+    if (!std::exchange(waited, true)) {
+      log::Warning(store_->owner(), " cannot write yet: ", status.message(),
+                   " subtask=", options_.subtask);
+    }
+    options_.waits("write", status.message());
+    co_await Sleep(*options_.timers, retry_us);
+    if (closed()) co_return status;
+    retry_us = std::min(2 * retry_us, kRoomMaxMicros);
+  }
+}
+
 Co<void> SealedParts::WritePart(PartPtr part) {
   std::string path = JoinPath(store_->directory(), part->sealed.name);
   int64_t offset = 0;
@@ -133,12 +173,8 @@ Co<void> SealedParts::WritePart(PartPtr part) {
     std::string bytes = std::move(part->chunks.front());
     part->chunks.pop_front();
     int64_t length = static_cast<int64_t>(bytes.size());
-    Status status;
-    if (offset == 0) {
-      status = co_await CreateFile(*options_.files, path, std::move(bytes));
-    } else {
-      status = co_await WriteAt(*options_.files, path, offset, std::move(bytes));
-    }
+    Status status = co_await WriteBytes(path, offset, std::move(bytes));
+    if (closed()) co_return;
     if (!status.ok()) {
       Fail(status);
       co_return;
@@ -287,11 +323,13 @@ Co<void> SealedParts::PublishInOrder() {
       log::Warning(store_->owner(), " cannot publish yet: ", status.message(),
                    " checkpoint=", publish_requests_.front().checkpoint,
                    " subtask=", options_.subtask, " retry_ms=", retry_us / 1000);
+      options_.waits("publish", status.message());
       co_await Sleep(*options_.timers, retry_us);
       if (closed()) co_return;
       retry_us = std::min(2 * retry_us, kRetryMaxMicros);
       continue;
     }
+    options_.waits("publish", "");
     retry_us = kRetryFirstMicros;
     PublishRequest request = std::move(publish_requests_.front());
     publish_requests_.pop_front();

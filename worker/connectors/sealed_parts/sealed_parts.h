@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -30,6 +31,8 @@ struct SealedPartsOptions {
   FileSystem* files = nullptr;
   Timers* timers = nullptr;
   std::function<void()> wake;        // Ready again
+  // What writing, or publishing, cannot go on without; "": nothing. As SetWaiting of a context.
+  std::function<void(std::string_view part, std::string what)> waits;
   std::function<void(Status)> fail;  // an error that ends the generation
 };
 
@@ -48,7 +51,8 @@ struct SealedPartsProgress {
 // fsynced, listed by every Prepare until it is published, and published by the first Publish of a
 // checkpoint that lists it. No bytes, no part, unless empty ones are sealed. Bytes wait in memory
 // until they are on the way to the disk; how many is bounded, and so is what completed and is not
-// published yet.
+// published yet. While the disk has no room, or may not be written to, bytes wait and are written when
+// that is over.
 //
 // Thread: the task's. Crash: files of this generation stay; the Committer removes those that no
 // completed checkpoint lists. Kill points: sink.before_prepare_sync, sink.after_prepare and those
@@ -90,6 +94,8 @@ class SealedParts : public CommittableOwner {
 
   Co<void> OpenStore(std::function<void(Status)> done);
   Co<void> WritePart(PartPtr part);
+  // Tries for as long as the disk has no room for them.
+  Co<Status> WriteBytes(std::string path, int64_t offset, std::string bytes);
   Co<void> FinishPrepare(CheckpointId checkpoint, std::vector<PartPtr> sealed,
                          std::vector<PartPtr> listed,
                          std::function<void(StatusOr<std::vector<Committable>>)> done);

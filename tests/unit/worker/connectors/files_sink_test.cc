@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <optional>
 #include <utility>
 
@@ -228,6 +229,36 @@ TEST_F(FilesSinkTest, BytesInFlightAreBounded) {
   executor_.RunAll();
   EXPECT_TRUE(context_.woken_);
   EXPECT_TRUE(sink_.Ready());
+}
+
+// What a disk without room refuses is written when there is some, as if nothing had been: also
+// where half a file could not be taken away again.
+TEST_F(FilesSinkTest, ADiskWithoutRoomIsWaitedFor) {
+  ASSERT_TRUE(Open().ok());
+  bool full = true;
+  files_.set_before([&](std::string_view operation, const std::string& path) {
+    const bool needs_room = operation == "create" || operation == "write";
+    return full && needs_room ? ErrnoError(ENOSPC, Concat("cannot ", operation, " ", path))
+                              : Status();
+  });
+  ASSERT_TRUE(sink_.Write(Row(1, "a")).ok());
+  std::optional<StatusOr<std::vector<Committable>>> prepared;
+  sink_.Prepare(CheckpointId(1), [&](StatusOr<std::vector<Committable>> answer) {
+    prepared.emplace(std::move(answer));
+  });
+  executor_.Advance(10'000'000);
+  EXPECT_TRUE(context_.failed_.ok()) << context_.failed_;
+  EXPECT_FALSE(prepared.has_value());
+  EXPECT_EQ(context_.waiting_["files write"],
+            Concat("cannot create ", kPending, ": No space left on device"));
+  full = false;
+  files_.Create(kPending, "hal", [](Status status) { ASSERT_TRUE(status.ok()); });
+  executor_.Advance(2'000'000);
+  EXPECT_TRUE(context_.failed_.ok()) << context_.failed_;
+  ASSERT_TRUE(prepared.has_value() && prepared->ok());
+  EXPECT_EQ(context_.waiting_["files write"], "");
+  EXPECT_EQ(files_.Bytes(kPending), "id,name\n1,a\n");
+  ASSERT_TRUE(Publish(1).ok());
 }
 
 TEST_F(FilesSinkTest, WhatIsCompletedAndNotPublishedIsBounded) {

@@ -370,6 +370,25 @@ TEST_F(KafkaSourceTest, WaitsForBrokersAndSaysSo) {
   EXPECT_THAT(Ids(), ElementsAre(0, 1, 2));
 }
 
+TEST_F(KafkaSourceTest, ABrokerThatIsLostIsAskedFor) {
+  AddRows(0, 0, 1);
+  ASSERT_TRUE(Open(Reading()).ok());
+  EXPECT_THAT(Ids(), ElementsAre(0, 1));
+  const KafkaEvent lost{.kind = KafkaEvent::Kind::kBrokerLost, .status = {}};
+  cluster_.Tell(lost);  // others answer
+  EXPECT_THAT(NewIds(), IsEmpty());
+  EXPECT_TRUE(source_->Reachable());
+  cluster_.answer_ = UnavailableError("Kafka brokers b:9092 do not answer");
+  cluster_.Tell(lost);
+  EXPECT_THAT(NewIds(), IsEmpty());
+  EXPECT_FALSE(source_->Reachable());
+  EXPECT_EQ(context_->waiting_["brokers"], "Kafka brokers b:9092 do not answer");
+  cluster_.answer_ = Status();
+  executor_.Advance(1'000'000);
+  EXPECT_TRUE(source_->Reachable());
+  EXPECT_EQ(context_->waiting_["brokers"], "");
+}
+
 TEST_F(KafkaSourceTest, WhatEndsReadingEndsTheGeneration) {
   AddRows(0, 0, 1);
   ASSERT_TRUE(Open(Reading()).ok());

@@ -16,6 +16,8 @@ namespace {
 
 constexpr int64_t kRetryFirstMicros = 100'000;
 constexpr int64_t kRetryMaxMicros = 1'600'000;  // the last wait; 3.1 s in all
+// Who asked wants to know why it takes long.
+constexpr int64_t kPatienceMicros = 1'000'000;
 
 StatusOr<std::string> DeadLetterDirectory(const Config& config) {
   WEIR_ASSIGN_OR_RETURN(KafkaSinkConfig parsed, ParseKafkaSinkConfig(config));
@@ -102,12 +104,24 @@ Co<Status> KafkaCommitter::CommitStages(StagesBySubtask stages) {
   }
 }
 
+std::string KafkaCommitter::waits_for() const {
+  for (const auto& [subtask, what] : waiting_) {
+    if (!what.empty()) return Concat(name_, ": ", what);
+  }
+  return "";
+}
+
 Co<Status> KafkaCommitter::Describe() {
+  AnswerWatch watch(
+      context_->timers(), config_.brokers,
+      [this](std::string what) { waiting_[-1] = std::move(what); }, kPatienceMicros);
+  watch.Begin(Concat("describe topic '", config_.topic, "'"));
   StatusOr<KafkaTopic> topic =
       co_await Async<StatusOr<KafkaTopic>>([this](Async<StatusOr<KafkaTopic>>::Done done) {
         transactions_->DescribeTopic({config_.brokers, config_.properties}, config_.topic,
                                      std::move(done));
       });
+  watch.End(topic.status());
   if (!topic.ok()) co_return topic.status().WithContext(name_);
   topic_ = *topic;
   co_return Status();
@@ -186,6 +200,8 @@ StagedPublisherOptions KafkaCommitter::PublisherOptions(int subtask) const {
   options.confirm_current = [this](std::function<void(Status)> done) {
     context_->ConfirmCurrent(std::move(done));
   };
+  options.waits = [this, subtask](std::string what) { waiting_[subtask] = std::move(what); };
+  options.patience_us = kPatienceMicros;
   return options;
 }
 

@@ -32,6 +32,7 @@ class KafkaCommitter : public Committer {
   // Removes staged files, and hidden ones of dead letters, alone, by exact name.
   void AbortOthers(Generation generation, std::vector<Committable> listed,
                    std::function<void(Status)> done) override;
+  std::string waits_for() const override;
 
  private:
   using StagesBySubtask = std::map<int, std::vector<SealedPart>>;
@@ -74,6 +75,7 @@ class KafkaCommitter : public Committer {
   KafkaSinkConfig config_;
   std::unique_ptr<KafkaTransactions> transactions_;
   KafkaTopic topic_;
+  std::map<int, std::string> waiting_;  // by subtask, -1: the topic's description
   std::shared_ptr<int> alive_ = std::make_shared<int>();
   CoScope identities_;
   CoScope scope_;

@@ -74,6 +74,7 @@ Co<void> KafkaSink::OpenTopic(std::function<void(Status)> done) {
   const bool opened = status.ok();
   while (true) {
     if (opened) status = co_await Begin();
+    context_->SetWaiting("open", status.retryable() && opened ? status.message() : "");
     if (!opened || !status.retryable()) {
       context_->timers().After(0, [alive = std::weak_ptr<int>(alive_), done = std::move(done),
                                    status = std::move(status)] {
@@ -136,6 +137,9 @@ void KafkaSink::BeginStaging() {
   publisher.confirm_current = [&context](std::function<void(Status)> done) {
     context.ConfirmCurrent(std::move(done));
   };
+  publisher.waits = [&context](std::string what) {
+    context.SetWaiting("brokers", std::move(what));
+  };
   SealedPartsOptions options;
   options.uid = context.uid();
   options.generation = context.generation();
@@ -148,6 +152,9 @@ void KafkaSink::BeginStaging() {
   options.timers = &context.timers();
   options.wake = [&context] { context.Wake(); };
   options.fail = [&context](Status status) { context.Fail(std::move(status)); };
+  options.waits = [&context](std::string_view part, std::string what) {
+    context.SetWaiting(part, std::move(what));
+  };
   parts_ = std::make_unique<SealedParts>(
       std::make_unique<KafkaStore>(std::move(publisher), context.uid(), context.subtask(),
                                    context.resumed_from(), context.restored_from(),
@@ -168,9 +175,14 @@ Co<Status> KafkaSink::BeginSending() {
       [&made](Async<KafkaResult>::Done done) { made.Initialise(std::move(done)); });
   if (!result.done()) co_return result.status.WithContext(name_);
   SinkContext& context = *context_;
-  writer_ = std::make_unique<PlainWriter>(
-      *std::move(producer), name_, &context.timers(), [&context] { context.Wake(); },
-      [&context](Status status) { context.Fail(std::move(status)); });
+  PlainWriterOptions options;
+  options.owner = name_;
+  options.brokers = config_.brokers;
+  options.timers = &context.timers();
+  options.wake = [&context] { context.Wake(); };
+  options.fail = [&context](Status status) { context.Fail(std::move(status)); };
+  options.waits = [&context](std::string what) { context.SetWaiting("brokers", std::move(what)); };
+  writer_ = std::make_unique<PlainWriter>(*std::move(producer), std::move(options));
   SetOwner(*writer_);
   writer_->Start();
   co_return Status();

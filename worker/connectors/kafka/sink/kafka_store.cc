@@ -21,7 +21,11 @@ Co<Status> KafkaStore::Open() {
   int64_t retry_us = kRetryFirstMicros;
   while (true) {
     Status status = co_await TakeOver();
-    if (!status.retryable()) co_return status;
+    if (!status.retryable()) {
+      options_.waits("");
+      co_return status;
+    }
+    options_.waits(status.message());
     log::Warning("cannot take the transactional id over yet: ", status.message(),
                  " subtask=", subtask_, " retry_ms=", retry_us / 1000);
     co_await Sleep(*options_.timers, retry_us);

@@ -25,7 +25,7 @@ Async<KafkaResult> Produce(TransactionalProducer& producer, std::string records)
 template <typename T>
 void PlainWriter::Answer(std::function<void(T)> done, T value) {
   if (alive_ == nullptr) return;
-  timers_.After(
+  options_.timers->After(
       0, [alive = std::weak_ptr<int>(alive_), done = std::move(done), value = std::move(value)] {
         if (!alive.expired()) done(value);
       });
@@ -63,13 +63,13 @@ void PlainWriter::Publish(CheckpointId checkpoint, std::function<void(Status)> d
 }
 
 void PlainWriter::Fail(const KafkaResult& result, std::string_view what) {
-  failed_ = result.status.WithContext(Concat(owner_, ": cannot ", what));
+  failed_ = result.status.WithContext(Concat(options_.owner, ": cannot ", what));
   for (Item& item : items_) {
     if (item.done == nullptr) continue;
     Answer<StatusOr<std::vector<Committable>>>(std::move(item.done), failed_);
   }
   items_.clear();
-  if (alive_ != nullptr) fail_(failed_);
+  if (alive_ != nullptr) options_.fail(failed_);
 }
 
 Co<void> PlainWriter::SendInOrder() {
@@ -78,19 +78,23 @@ Co<void> PlainWriter::SendInOrder() {
     Item& item = items_.front();  // stays in its place while others come
     if (item.done == nullptr) {
       const int64_t bytes = static_cast<int64_t>(item.blocks.size());
+      watch_.Begin("take rows");
       KafkaResult result = co_await Produce(*producer_, std::move(item.blocks));
+      watch_.End(result.status);
       if (!result.done()) {
         Fail(result, "send rows");
         co_return;
       }
       waiting_bytes_ -= bytes;
-      if (alive_ != nullptr && waiting_ && Ready()) wake_();
+      if (alive_ != nullptr && waiting_ && Ready()) options_.wake();
     } else {
+      watch_.Begin("acknowledge rows");
       KafkaResult result = co_await Async<KafkaResult>(
           [this](Async<KafkaResult>::Done done) { producer_->Commit(std::move(done)); });
+      watch_.End(result.status);
       if (result.verdict == KafkaVerdict::kUnknown) {
-        log::Warning(owner_, " waits for rows to be acknowledged: ", result.status.message());
-        co_await Sleep(timers_, kAskAgainMicros);
+        log::Warning(options_.owner, " waits for rows to be acknowledged: ", result.status.message());
+        co_await Sleep(*options_.timers, kAskAgainMicros);
         continue;
       }
       if (!result.done()) {

@@ -11,22 +11,29 @@
 #include "common/threading/co.h"
 #include "common/threading/executor.h"
 #include "worker/connectors/kafka/kafka_client.h"
+#include "worker/connectors/kafka/sink/answer_watch.h"
 
 namespace weir {
+
+// What a PlainWriter works with; timers outlive it.
+struct PlainWriterOptions {
+  std::string owner;    // "kafka.sink 'out'", for messages
+  std::string brokers;  // for messages, too
+  Timers* timers = nullptr;
+  std::function<void()> wake;              // Ready again
+  std::function<void(Status)> fail;        // an error that ends the generation
+  std::function<void(std::string)> waits;  // as AnswerWatch tells it
+};
 
 // Sends rows as they come, at least once: a Prepare is answered when the broker has acknowledged
 // all of them, so that what a completed checkpoint covers is there. After a failure rows since that
 // checkpoint come again. Nothing is ever to be committed. Thread: the task's.
 class PlainWriter : public CommittableOwner {
  public:
-  // `wake`: Ready again. `fail`: an error that ends the generation.
-  PlainWriter(std::unique_ptr<TransactionalProducer> producer, std::string owner, Timers* timers,
-              std::function<void()> wake, std::function<void(Status)> fail)
+  PlainWriter(std::unique_ptr<TransactionalProducer> producer, PlainWriterOptions options)
       : producer_(std::move(producer)),
-        owner_(std::move(owner)),
-        timers_(*timers),
-        wake_(std::move(wake)),
-        fail_(std::move(fail)) {}
+        options_(std::move(options)),
+        watch_(*options_.timers, options_.brokers, options_.waits) {}
 
   // Begins to send; rows may be given before.
   void Start() { scope_.Spawn(SendInOrder()); }
@@ -54,10 +61,8 @@ class PlainWriter : public CommittableOwner {
   void Answer(std::function<void(T)> done, T value);
 
   const std::unique_ptr<TransactionalProducer> producer_;
-  const std::string owner_;
-  Timers& timers_;
-  const std::function<void()> wake_;
-  const std::function<void(Status)> fail_;
+  const PlainWriterOptions options_;
+  AnswerWatch watch_;
   Status failed_;
   std::deque<Item> items_;
   CoSignal changed_;

@@ -19,54 +19,8 @@ constexpr int64_t kPieceBytes = 1 << 20;
 constexpr int64_t kAskAgainFirstMicros = 20'000;
 constexpr int64_t kAskAgainMaxMicros = 1'000'000;
 
-using ProducerCall = void (TransactionalProducer::*)(KafkaDone);
-
-Async<KafkaResult> Call(TransactionalProducer& producer, ProducerCall call) {
-  return Async<KafkaResult>(
-      [&producer, call](Async<KafkaResult>::Done done) { (producer.*call)(std::move(done)); });
-}
-
-Async<KafkaResult> Produce(TransactionalProducer& producer, std::string records) {
-  return Async<KafkaResult>(
-      [&producer, records = std::move(records)](Async<KafkaResult>::Done done) mutable {
-        producer.Produce(std::move(records), std::move(done));
-      });
-}
-
-Async<KafkaResult> SendMarker(TransactionalProducer& producer, KafkaMarkerPlace place,
-                              KafkaMarker marker) {
-  return Async<KafkaResult>([&producer, place = std::move(place),
-                             marker = std::move(marker)](Async<KafkaResult>::Done done) {
-    producer.SendMarker(place, marker, std::move(done));
-  });
-}
-
-using MarkerRead = StatusOr<std::optional<KafkaMarker>>;
-Async<MarkerRead> ReadMarker(KafkaTransactions& transactions, KafkaCluster cluster,
-                             KafkaMarkerPlace place) {
-  return Async<MarkerRead>([&transactions, cluster = std::move(cluster),
-                            place = std::move(place)](Async<MarkerRead>::Done done) {
-    transactions.ReadMarker(cluster, place, std::move(done));
-  });
-}
-
 Async<Status> Confirm(const std::function<void(std::function<void(Status)>)>& confirm) {
   return Async<Status>([&confirm](Async<Status>::Done done) { confirm(std::move(done)); });
-}
-
-// A call that has no answer is made again until it has one.
-Co<KafkaResult> Insist(TransactionalProducer& producer, Timers& timers, ProducerCall call,
-                       std::string what) {
-  int64_t wait_us = kAskAgainFirstMicros;
-  while (true) {
-    KafkaResult result = co_await Call(producer, call);
-    if (result.verdict != KafkaVerdict::kUnknown) co_return result;
-    if (wait_us >= kAskAgainMaxMicros) {
-      log::Warning(what, " has no answer yet: ", result.status.message());
-    }
-    co_await Sleep(timers, wait_us);
-    wait_us = std::min(2 * wait_us, kAskAgainMaxMicros);
-  }
 }
 
 KafkaResult LocalFailure(Status status) {
@@ -79,7 +33,60 @@ StagedPublisher::StagedPublisher(StagedPublisherOptions options)
     : options_(std::move(options)),
       place_({.group = options_.producer.transactional_id,
               .topic = options_.producer.topic,
-              .partition = 0}) {}
+              .partition = 0}),
+      watch_(*options_.timers, options_.producer.cluster.brokers, options_.waits,
+             options_.patience_us) {}
+
+Co<KafkaResult> StagedPublisher::Call(TransactionalProducer& producer, ProducerCall call,
+                                      std::string what) {
+  watch_.Begin(what);
+  KafkaResult result = co_await Async<KafkaResult>(
+      [&producer, call](Async<KafkaResult>::Done done) { (producer.*call)(std::move(done)); });
+  watch_.End(result.status);
+  co_return result;
+}
+
+Co<KafkaResult> StagedPublisher::Produce(std::string records) {
+  watch_.Begin("take rows");
+  KafkaResult result =
+      co_await Async<KafkaResult>([this, &records](Async<KafkaResult>::Done done) {
+        producer_->Produce(std::move(records), std::move(done));
+      });
+  watch_.End(result.status);
+  co_return result;
+}
+
+Co<KafkaResult> StagedPublisher::SendMarker(KafkaMarker marker) {
+  watch_.Begin("take the marker");
+  KafkaResult result = co_await Async<KafkaResult>([this, &marker](Async<KafkaResult>::Done done) {
+    producer_->SendMarker(place_, marker, std::move(done));
+  });
+  watch_.End(result.status);
+  co_return result;
+}
+
+Co<StatusOr<std::optional<KafkaMarker>>> StagedPublisher::ReadMarker() {
+  using Answer = StatusOr<std::optional<KafkaMarker>>;
+  watch_.Begin("tell the marker");
+  Answer marker = co_await Async<Answer>([this](Async<Answer>::Done done) {
+    options_.transactions->ReadMarker(options_.producer.cluster, place_, std::move(done));
+  });
+  watch_.End(marker.status());
+  co_return marker;
+}
+
+Co<KafkaResult> StagedPublisher::Insist(ProducerCall call, std::string what) {
+  int64_t wait_us = kAskAgainFirstMicros;
+  while (true) {
+    KafkaResult result = co_await Call(*producer_, call, what);
+    if (result.verdict != KafkaVerdict::kUnknown) co_return result;
+    if (wait_us >= kAskAgainMaxMicros) {
+      log::Warning(options_.owner, " has no answer yet, to ", what, ": ", result.status.message());
+    }
+    co_await Sleep(*options_.timers, wait_us);
+    wait_us = std::min(2 * wait_us, kAskAgainMaxMicros);
+  }
+}
 
 std::string StagedPublisher::Place() const {
   return Concat("group '", place_.group, "', topic '", place_.topic, "' partition ",
@@ -108,12 +115,13 @@ Co<Status> StagedPublisher::Fence() {
   if (!made.ok()) co_return made.status().WithContext(options_.owner);
   // Nothing is published by it unless all of this succeeds.
   std::unique_ptr<TransactionalProducer> producer = *std::move(made);
+  using MarkerRead = StatusOr<std::optional<KafkaMarker>>;
   std::optional<MarkerRead> early;
-  if (PlantedBug("marker_before_init")) {
-    early = co_await ReadMarker(*options_.transactions, options_.producer.cluster, place_);
-  }
+  if (PlantedBug("marker_before_init")) early = co_await ReadMarker();
   KillPoint("kafka.before_init");
-  KafkaResult result = co_await Call(*producer, &TransactionalProducer::Initialise);
+  constexpr std::string_view kInitialise = "initialise transactions";
+  KafkaResult result =
+      co_await Call(*producer, &TransactionalProducer::Initialise, std::string(kInitialise));
   while (result.verdict == KafkaVerdict::kUnknown) {
     log::Warning(options_.owner, " waits for transactions to begin as '",
                  options_.producer.transactional_id, "': ", result.status.message());
@@ -121,9 +129,9 @@ Co<Status> StagedPublisher::Fence() {
     // Meanwhile the generation may have ended, and the id is another's.
     current = co_await Confirm(options_.confirm_current);
     if (!current.ok()) co_return current.WithContext(options_.owner);
-    result = co_await Call(*producer, &TransactionalProducer::Initialise);
+    result = co_await Call(*producer, &TransactionalProducer::Initialise, std::string(kInitialise));
   }
-  if (!result.done()) co_return Failed(result, "initialise transactions");
+  if (!result.done()) co_return Failed(result, kInitialise);
   KillPoint("kafka.after_init");
   Status read = co_await ReadMarkerNow();
   if (!read.ok()) co_return read;
@@ -133,8 +141,7 @@ Co<Status> StagedPublisher::Fence() {
 }
 
 Co<Status> StagedPublisher::ReadMarkerNow() {
-  MarkerRead marker =
-      co_await ReadMarker(*options_.transactions, options_.producer.cluster, place_);
+  StatusOr<std::optional<KafkaMarker>> marker = co_await ReadMarker();
   if (!marker.ok()) {
     co_return marker.status().WithContext(
         Concat(options_.owner, ": cannot read the marker of ", Place()));
@@ -225,20 +232,18 @@ Co<Status> StagedPublisher::GiveUp(KafkaResult result, std::string what) {
   }
   const Status status = result.status.WithContext(
       Concat(options_.owner, ": cannot ", what, " as '", options_.producer.transactional_id, "'"));
-  KafkaResult aborted = co_await Insist(*producer_, *options_.timers, &TransactionalProducer::Abort,
-                                        Concat(options_.owner, ": the end of a transaction"));
+  KafkaResult aborted = co_await Insist(&TransactionalProducer::Abort, "abort a transaction");
   if (aborted.verdict == KafkaVerdict::kFenced) co_return Failed(aborted, "abort a transaction");
   if (!aborted.done() || IsSpent()) producer_ = nullptr;
   co_return status;
 }
 
 Co<Status> StagedPublisher::EndTransaction(KafkaMarker marker) {
-  KafkaResult result = co_await SendMarker(*producer_, place_, marker);
+  KafkaResult result = co_await SendMarker(marker);
   if (!result.done()) co_return co_await GiveUp(result, "send the marker");
   KillPoint("kafka.before_commit");
-  result =
-      co_await Insist(*producer_, *options_.timers, &TransactionalProducer::Commit,
-                      Concat(options_.owner, ": the commit of checkpoint ", marker.checkpoint));
+  result = co_await Insist(&TransactionalProducer::Commit,
+                           Concat("commit checkpoint ", marker.checkpoint));
   if (!result.done()) co_return co_await GiveUp(result, "commit");
   KillPoint("kafka.after_commit");
   marker_ = std::move(marker);
@@ -247,7 +252,7 @@ Co<Status> StagedPublisher::EndTransaction(KafkaMarker marker) {
 }
 
 Co<Status> StagedPublisher::WriteMarker(CheckpointId checkpoint) {
-  KafkaResult result = co_await Call(*producer_, &TransactionalProducer::Begin);
+  KafkaResult result = co_await Call(*producer_, &TransactionalProducer::Begin, "begin a transaction");
   if (!result.done()) co_return Failed(result, "begin a transaction");
   SealedPart nothing;
   nothing.checkpoint = checkpoint;
@@ -296,7 +301,7 @@ Co<KafkaResult> StagedPublisher::ProduceFile(SealedPart stage) {
     if (blocks.used() > 0) {
       bytes.resize(used);
       if (head > 0) bytes.erase(0, head);
-      KafkaResult result = co_await Produce(*producer_, std::move(bytes));
+      KafkaResult result = co_await Produce(std::move(bytes));
       if (!result.done()) co_return result;
       if (!std::exchange(half, true)) KillPoint("kafka.half_produced");
     }
@@ -312,7 +317,7 @@ Co<KafkaResult> StagedPublisher::ProduceFile(SealedPart stage) {
 }
 
 Co<Status> StagedPublisher::PublishOne(SealedPart stage, KafkaMarker marker) {
-  KafkaResult result = co_await Call(*producer_, &TransactionalProducer::Begin);
+  KafkaResult result = co_await Call(*producer_, &TransactionalProducer::Begin, "begin a transaction");
   if (!result.done()) co_return Failed(result, "begin a transaction");
   KillPoint("kafka.after_begin");
   if (!stage.name.empty()) {
@@ -383,7 +388,7 @@ Co<Status> StagedPublisher::Publish(std::vector<SealedPart> stages) {
   if (!goes_back && (!options_.releases || is_said)) co_return Status();
   status = co_await MakeReady(stages.back());
   if (!status.ok()) co_return status;
-  KafkaResult begun = co_await Call(*producer_, &TransactionalProducer::Begin);
+  KafkaResult begun = co_await Call(*producer_, &TransactionalProducer::Begin, "begin a transaction");
   if (!begun.done()) co_return Failed(begun, "begin a transaction");
   co_return co_await EndTransaction(std::move(last));
 }

@@ -12,6 +12,7 @@
 #include "common/threading/co.h"
 #include "common/threading/executor.h"
 #include "worker/connectors/kafka/kafka_client.h"
+#include "worker/connectors/kafka/sink/answer_watch.h"
 #include "worker/connectors/sealed_parts/part_store.h"
 
 namespace weir {
@@ -39,6 +40,8 @@ struct StagedPublisherOptions {
   Timers* timers = nullptr;
   KafkaTransactions* transactions = nullptr;
   std::function<void(std::function<void(Status)>)> confirm_current;
+  std::function<void(std::string)> waits;  // as AnswerWatch tells it
+  int64_t patience_us = AnswerWatch::kPatienceMicros;
 };
 
 // Publishes the stages of one identity, in order, each part in one transaction together with the
@@ -84,6 +87,15 @@ class StagedPublisher {
   bool Counts() const;
   // Whether the marker's checkpoint can be compared with those of stages.
   bool IsComparable() const;
+  using ProducerCall = void (TransactionalProducer::*)(KafkaDone);
+
+  // The calls, watched.
+  Co<KafkaResult> Call(TransactionalProducer& producer, ProducerCall call, std::string what);
+  Co<KafkaResult> Produce(std::string records);
+  Co<KafkaResult> SendMarker(KafkaMarker marker);
+  Co<StatusOr<std::optional<KafkaMarker>>> ReadMarker();
+  // Makes a call that has no answer again until it has one.
+  Co<KafkaResult> Insist(ProducerCall call, std::string what);
   bool Covers(const SealedPart& stage) const;
   Co<Status> ReadMarkerNow();
   Status CheckFor(const SealedPart& last) const;
@@ -106,6 +118,7 @@ class StagedPublisher {
 
   const StagedPublisherOptions options_;
   const KafkaMarkerPlace place_;
+  AnswerWatch watch_;
   std::unique_ptr<TransactionalProducer> producer_;  // nullptr: Fence first
   std::optional<KafkaMarker> marker_;
 };

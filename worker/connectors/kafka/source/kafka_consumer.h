@@ -50,6 +50,8 @@ struct KafkaEvent {
     kFailed,
     // No broker answers; reading goes on by itself when one is back.
     kBrokersAway,
+    // A broker does not answer: perhaps none does.
+    kBrokerLost,
   };
   Kind kind = Kind::kPartitionEnd;
   int32_t tag = -1;  // -1: of no partition alone

@@ -110,26 +110,30 @@ void KafkaSource::NoteAway(const Status& status) {
     context_->Wake();  // the task's status shows it
   }
   away_ = status;
+  context_->SetWaiting("brokers", status.message());
 }
 
 void KafkaSource::NoteBack() {
   if (away_.ok()) return;
   away_ = Status();
+  context_->SetWaiting("brokers", "");
   log::Info(Name(), " subtask ", context_->subtask(), " goes on: the cluster ", config_.brokers,
             " answers again");
   context_->Wake();
 }
 
 Co<void> KafkaSource::WaitForBrokers() {
-  while (!away_.ok()) {
-    co_await Sleep(context_->timers(), kAwayMicros);
+  while (true) {
     std::vector<std::string> names;
     if (!topics_.empty()) names.push_back(topics_.begin()->first);
     Async<StatusOr<std::vector<KafkaTopicView>>> question(
         [this, &names](auto done) { consumer_->ListTopics(names, std::move(done)); });
     const StatusOr<std::vector<KafkaTopicView>> answer = co_await std::move(question);
-    if (answer.ok()) NoteBack();
+    if (answer.status().code() != StatusCode::kUnavailable) break;
+    NoteAway(answer.status());
+    co_await Sleep(context_->timers(), kAwayMicros);
   }
+  NoteBack();
   waiting_ = false;
 }
 
@@ -676,6 +680,9 @@ void KafkaSource::HandleEvents() {
         return;
       case KafkaEvent::Kind::kBrokersAway:
         NoteAway(event.status);
+        if (!std::exchange(waiting_, true)) scope_.Spawn(WaitForBrokers());
+        break;
+      case KafkaEvent::Kind::kBrokerLost:
         if (!std::exchange(waiting_, true)) scope_.Spawn(WaitForBrokers());
         break;
     }
