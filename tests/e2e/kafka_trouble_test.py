@@ -12,7 +12,8 @@ import unittest
 
 from cluster import Cluster, brief, wait_for
 from disks import SmallDisk, unavailable
-from kafka_jobs import FileInput, KafkaInput, check_counts, count_job, kafka, made, sink_of
+from kafka_jobs import (FileInput, KafkaInput, check_counts, checkpoint_behind, count_job, kafka,
+                        made, sink_of, wait_for_visible, wait_until_refused)
 
 NO_DISK = unavailable()
 SHOWN_S = 10  # from the trouble to the first sight of it
@@ -137,6 +138,65 @@ class QuickAway(Case):
         output = self.k.topic("out")
         self.run_away(lambda cluster: (self.files(cluster), sink_of(self.k, output)), output,
                       finish=False)
+
+
+class QuickAnew(Case):
+    """Topics that are deleted, and made anew, while a job writes or reads them."""
+
+    def setUp(self):
+        self.k = self.enterContext(kafka())
+        self.cluster = self.enterContext(Cluster(1, slots=4))
+
+    def make_anew(self, topic, partitions=4):
+        self.k.client.delete_topic(topic)
+        self.k.client.create_topic(topic, partitions)
+
+    def write(self, **sink):
+        source, output = FileInput(self.cluster.folder / "in"), self.k.topic("out")
+        source.add(made(ROWS))
+        job = self.cluster.submit(count_job(source.vertex(rate=RATE, follow=True),
+                                            sink_of(self.k, output, **sink)))
+        self.cluster.wait_for_checkpoint(job, 5)
+        wait_for_visible(self.k, output, 500)
+        return job, output
+
+    def test_the_topic_of_a_sink_is_made_anew(self):
+        for delivery in ("exactly_once", "at_least_once"):
+            with self.subTest(delivery=delivery):
+                job, output = self.write(delivery=delivery)
+                self.make_anew(output)
+                wait_until_refused(self.cluster, job, output, "made anew", seconds=SHOWN_S)
+                # Brokers that have just come back are given some seconds; then it stops.
+                status = self.cluster.wait_for_status(
+                    "that it stops", job, lambda s: s["state"] in ("RESTARTING", "FAILED"), 20)
+                print(delivery, brief(status), flush=True)
+                self.cluster.weir("cancel", "--force", job)
+                self.cluster.wait_for_state(job, "CANCELED", "FAILED")
+                (self.cluster.folder / "in").rename(self.cluster.folder / f"in-{delivery}")
+
+    def test_the_topic_of_a_sink_is_deleted(self):
+        job, output = self.write()
+        self.k.client.delete_topic(output)
+        self.wait_until_shown(self.cluster, job, output)
+        status = wait_until_refused(self.cluster, job, output, "deleted", seconds=60)
+        self.assertNotIn(output, self.k.client.topics())
+        self.cluster.weir("cancel", "--force", job)
+        print(brief(status), flush=True)
+        self.cluster.wait_for_state(job, "CANCELED", "FAILED")
+
+    def test_the_topic_of_a_source_is_made_anew_and_longer(self):
+        source = KafkaInput(self.k, partitions=1)
+        source.add(made(1000))
+        job = self.cluster.submit(count_job(source.vertex(endless=True),
+                                            sink_of(self.k, self.k.topic("out"))))
+        # A row now and then, as long as it takes until one of them is known.
+        for number in range(4):
+            source.add(made(1, first=1000 + number))
+            checkpoint_behind(self.cluster, job, 3)
+        self.make_anew(source.topic, partitions=1)
+        self.k.client.produce(source.topic, 0, [("k", '{"seq": 1, "key": "k"}')] * 3000)
+        status = wait_until_refused(self.cluster, job, source.topic, "made anew", seconds=20)
+        print(brief(status), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/status.h"
 #include "common/threading/executor.h"
 #include "worker/connectors/kafka/kafka_client.h"
 #include "worker/connectors/kafka/kafka_records.h"
@@ -38,7 +39,8 @@ class FakeKafka {
 
   explicit FakeKafka(int32_t partitions = 3) : logs_(static_cast<size_t>(partitions)) {}
 
-  // Asked for each request: initialise, begin, produce, marker, commit, abort, read, describe.
+  // Asked for each request: initialise, begin, produce, marker, commit, abort, read, describe,
+  // ends.
   void set_faults(Faults faults) { faults_ = std::move(faults); }
   Fault FaultOf(std::string_view call, const std::string& id) {
     ++requests_;
@@ -115,6 +117,18 @@ class FakeKafka {
   void HoldEnd(const std::string& id, int64_t epoch, bool commit) {
     held_.push_back({id, epoch, commit});
   }
+  // As by a person, with the markers that lie in it; rows of open transactions are gone, too.
+  void MakeTopicAnew() {
+    for (auto& log : logs_) log.clear();
+    markers_.clear();
+  }
+  void set_gone(bool gone) { gone_ = gone; }
+  StatusOr<std::vector<int64_t>> Ends() const {
+    if (gone_) return NotFoundError("unknown topic");
+    std::vector<int64_t> ends;
+    for (const auto& log : logs_) ends.push_back(static_cast<int64_t>(log.size()));
+    return ends;
+  }
   KafkaTopic topic() const { return {static_cast<int32_t>(logs_.size()), message_bytes_max_}; }
 
  private:
@@ -168,6 +182,7 @@ class FakeKafka {
   }
 
   std::vector<std::vector<Entry>> logs_;
+  bool gone_ = false;
   std::vector<Transaction> transactions_;
   std::map<std::string, Identity> identities_;
   std::map<std::string, KafkaMarker> markers_;
@@ -213,6 +228,17 @@ class FakeKafkaClients : public KafkaClients {
     }
     void Commit(KafkaDone done) override { End("commit", true, std::move(done)); }
     void Abort(KafkaDone done) override { End("abort", false, std::move(done)); }
+    void FindEnds(std::function<void(StatusOr<std::vector<int64_t>>)> done) override {
+      owner_.Post([this, alive = std::weak_ptr<int>(alive_), done = std::move(done)] {
+        if (alive.expired()) return;
+        const FakeKafka::Fault fault = kafka_.FaultOf("ends", id_);
+        StatusOr<std::vector<int64_t>> ends = UnavailableError("ends was lost");
+        if (!fault.lose_request && !fault.lose_answer) ends = kafka_.Ends();
+        owner_.Post([alive, done, ends] {
+          if (!alive.expired()) done(ends);
+        });
+      });
+    }
     bool disturbed() const override { return disturbed_; }
 
    private:

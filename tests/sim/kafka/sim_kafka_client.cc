@@ -99,6 +99,9 @@ class SimKafkaProducer : public TransactionalProducer {
   void Abort(KafkaDone done) override {
     Run("abort", [this] { return AbortFlow(); }, std::move(done));
   }
+  void FindEnds(std::function<void(StatusOr<std::vector<int64_t>>)> done) override {
+    scope_.Spawn(FindEndsFlow(std::move(done)));
+  }
   bool disturbed() const override { return disturbed_; }
 
  private:
@@ -344,6 +347,30 @@ class SimKafkaProducer : public TransactionalProducer {
       co_return transaction_result_;
     }
     co_return Judge(*sent, "send the marker", KafkaVerdict::kAbort);
+  }
+
+  Co<void> FindEndsFlow(std::function<void(StatusOr<std::vector<int64_t>>)> done) {
+    using Found = std::pair<KafkaError, std::vector<int64_t>>;
+    const Deed<Found> deed = [topic = options_.topic](KafkaBroker& broker) {
+      Found found;
+      int32_t partitions = 0;
+      int64_t message_bytes_max = 0;
+      found.first = broker.Metadata(topic, &partitions, &message_bytes_max);
+      for (int32_t partition = 0; partition < partitions; ++partition) {
+        found.second.push_back(broker.high_watermark(topic, partition));
+      }
+      return found;
+    };
+    std::optional<Found> found =
+        co_await AskOnce<Found>(clients_.link_, process_, "ListOffsets", id(), deed);
+    StatusOr<std::vector<int64_t>> ends = UnavailableError("no answer from the broker");
+    if (found && found->first == KafkaError::kNone) ends = std::move(found->second);
+    if (found && found->first != KafkaError::kNone) ends = StatusOf(found->first, "find ends");
+    if (owner_life_.expired()) co_return;
+    owner_.Post([alive = std::weak_ptr<int>(alive_), owner = owner_life_, done = std::move(done),
+                 ends = std::move(ends)] {
+      if (!alive.expired() && !owner.expired()) done(ends);
+    });
   }
 
   Co<KafkaResult> EndFlow(bool commit) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/ids.h"
 #include "common/base/status.h"
@@ -64,6 +65,7 @@ struct KafkaMarkerPlace {
 struct KafkaProducerOptions {
   KafkaCluster cluster;
   std::string topic;             // of the rows
+  int32_t partitions = 0;        // of that topic, as DescribeTopic tells
   std::string transactional_id;  // "": no transactions, idempotent
   int64_t transaction_timeout_us = 60'000'000;
   // Of the topic, as DescribeTopic tells: a batch of rows is a message too and never larger.
@@ -81,7 +83,7 @@ struct KafkaTopic {
 // One instance of a producer with a transactional id. The calls of a transaction follow one
 // another: each is made after the answer to the one before. Nothing is answered after destruction,
 // which leaves an open transaction as it is: the next Initialise of the id ends it, or the broker
-// after its timeout. Without a transactional id there are Initialise, Produce and Commit alone:
+// after its timeout. Without a transactional id there are Initialise, Produce, Commit and FindEnds:
 // that is done when the broker has acknowledged all rows so far, kFatal when it refused one.
 // An answer other than kDone has a status of the user's domain where a repetition does not help (a
 // row too large, no permission, no such topic), else of the external one. Thread: confined to its
@@ -100,6 +102,10 @@ class TransactionalProducer {
   virtual void SendMarker(KafkaMarkerPlace place, KafkaMarker marker, KafkaDone done) = 0;
   virtual void Commit(KafkaDone done) = 0;
   virtual void Abort(KafkaDone done) = 0;
+  // Of each partition of the topic the offset behind all that is in it, of open transactions too.
+  // kNotFound: the cluster knows no such topic, or not all of its partitions. kUnavailable: may be
+  // asked again.
+  virtual void FindEnds(std::function<void(StatusOr<std::vector<int64_t>>)> done) = 0;
   // A request of a transaction was sent and its answer was lost, so that a copy may still be on the
   // way and end a later transaction half way (a torn transaction), or rows could not be delivered,
   // after which librdkafka may miscount: the next transaction has to come from a new instance.

@@ -21,6 +21,7 @@ constexpr size_t kTextBytesMax = 512;
 constexpr int kSliceMs = 500;
 constexpr milliseconds kPatience{5000};
 constexpr int kPauseMs = 10;
+constexpr int kLookMs = 5000;
 constexpr int64_t kTransactionalLingerMs = 50;
 // A lost answer heals after this time.
 constexpr int64_t kTransactionalSocketMs = 3000;
@@ -64,6 +65,8 @@ StatusOr<RdkafkaPtr<rd_kafka_conf_t>> MakeProducerConf(const KafkaProducerOption
   // Rows are copied, so that only what was not delivered has to be reported.
   RdkafkaSettings fixed = {{"delivery.report.only.error", "true"},
                            {"enable.idempotence", "true"},
+                           // Of FindEnds.
+                           {"isolation.level", "read_uncommitted"},
                            {"message.max.bytes", Concat(bytes_max)}};
   if (options.transactional_id.empty()) {
     usual.emplace_back("socket.timeout.ms", Concat(kSocketMs));
@@ -447,6 +450,29 @@ KafkaResult RdkafkaInstance::Commit() {
                               [this] { return rd_kafka_commit_transaction(client_, kSliceMs); });
   NoteLostAnswers();
   return result;
+}
+
+StatusOr<std::vector<int64_t>> RdkafkaInstance::FindEnds() {
+  WEIR_CHECK(client_ != nullptr);
+  RdkafkaPtr<rd_kafka_topic_partition_list_t> list(
+      rd_kafka_topic_partition_list_new(options_.partitions));
+  for (int32_t partition = 0; partition < options_.partitions; ++partition) {
+    // In place of a time: the end.
+    rd_kafka_topic_partition_list_add(list.get(), options_.topic.c_str(), partition)->offset =
+        RD_KAFKA_OFFSET_END;
+  }
+  rd_kafka_resp_err_t error = rd_kafka_offsets_for_times(client_, list.get(), kLookMs);
+  rd_kafka_poll(client_, 0);
+  std::vector<int64_t> ends;
+  for (int i = 0; i < list->cnt && error == RD_KAFKA_RESP_ERR_NO_ERROR; ++i) {
+    error = list->elems[i].err;
+    ends.push_back(list->elems[i].offset);
+  }
+  if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return ends;
+  const std::string silence = RdkafkaSilence(error, options_.cluster.brokers);
+  const std::string at = silence.empty() ? Concat(" at ", options_.cluster.brokers) : "";
+  return RdkafkaStatus(error, Concat(silence, "cannot find the ends of topic '", options_.topic,
+                                     "'", at, ": ", RdkafkaText(error), trouble_.Shown()));
 }
 
 KafkaResult RdkafkaInstance::Abort() {

@@ -35,6 +35,7 @@ class RdkafkaInstance {
   KafkaResult SendMarker(const KafkaMarkerPlace& place, const KafkaMarker& marker, int timeout_ms);
   KafkaResult Commit();
   KafkaResult Abort();
+  StatusOr<std::vector<int64_t>> FindEnds();
   // Waits until the partitions of what was produced belong to the transaction, or it has failed:
   // then SendMarker tells. Whether that was within `timeout_ms`.
   bool WaitForPartitions(int timeout_ms);

@@ -51,6 +51,11 @@ class RdkafkaProducer : public TransactionalProducer {
   void Abort(KafkaDone done) override {
     Call(std::move(done), [](RdkafkaInstance& instance) { return instance.Abort(); });
   }
+  void FindEnds(std::function<void(StatusOr<std::vector<int64_t>>)> done) override {
+    thread_->Post([instance = instance_, answer = answers_.Expect(std::move(done))] {
+      answer(instance->FindEnds());
+    });
+  }
   bool disturbed() const override { return instance_->disturbed(); }
 
  private:

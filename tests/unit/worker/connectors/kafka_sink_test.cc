@@ -352,6 +352,61 @@ TEST(KafkaSink, ADirectoryOfSomebodyElseTakesNoDeadLetters) {
   EXPECT_THAT(opened->message(), AllOf(HasSubstr("/dead"), HasSubstr("other")));
 }
 
+// Nobody tells the client; what was published says how far the topic must go.
+TEST(KafkaSink, ATopicMadeAnewTakesNothingMore) {
+  for (const bool exactly_once : {true, false}) {
+    Config config = SinkConfig();
+    config.Set("delivery", exactly_once ? "exactly_once" : "at_least_once");
+    FakeKafka kafka(1);
+    Process process(kafka, 1, nullptr, config);
+    ASSERT_SAYS_OK(process.Open());
+    for (uint64_t checkpoint = 1; checkpoint <= 2; ++checkpoint) {
+      const int64_t first = 3 * static_cast<int64_t>(checkpoint);
+      ASSERT_TRUE(process.sink->Write(Rows(first, first + 3)).ok());
+      ASSERT_TRUE(process.Prepare(checkpoint)->ok());
+      ASSERT_SAYS_OK(process.Publish(checkpoint));
+    }
+    kafka.MakeTopicAnew();
+    // As many rows as there were before.
+    ASSERT_TRUE(process.sink->Write(Rows(10, 16)).ok());
+    auto prepared = process.Prepare(3);
+    if (prepared.has_value() && prepared->ok()) process.Publish(3);
+    EXPECT_THAT(process.context.failed_.message(),
+                AllOf(HasSubstr("topic 'out' was deleted and made anew"), HasSubstr("partition 0"),
+                      // The rows of the third checkpoint are sent before, or not at all.
+                      HasSubstr(exactly_once ? "offset 6 at least" : "offset 12 at least")));
+    EXPECT_FALSE(process.context.failed_.retryable());
+    if (exactly_once) {
+      EXPECT_THAT(Ids(kafka), IsEmpty());
+    }
+  }
+}
+
+TEST(KafkaSink, ATopicThatIsGoneForAMomentIsWaitedFor) {
+  for (const bool comes_back : {true, false}) {
+    FakeKafka kafka;
+    Process process(kafka, 1);
+    ASSERT_SAYS_OK(process.Open());
+    ASSERT_TRUE(process.sink->Write(Rows(0, 3)).ok());
+    ASSERT_TRUE(process.Prepare(1)->ok());
+    kafka.set_gone(true);
+    std::optional<Status> published;
+    process.sink->Publish(CheckpointId(1), [&](Status status) { published = status; });
+    process.executor.Advance(10'000'000);
+    EXPECT_FALSE(published.has_value());
+    EXPECT_THAT(process.context.waiting_["brokers"], HasSubstr("topic 'out'"));
+    kafka.set_gone(!comes_back);
+    process.executor.Advance(30'000'000);
+    ASSERT_TRUE(published.has_value());
+    EXPECT_EQ(published->ok(), comes_back) << *published;
+    EXPECT_THAT(process.context.failed_.message(),
+                HasSubstr(comes_back ? "" : "topic 'out', or a partition of it, was deleted"));
+    if (comes_back) {
+      EXPECT_THAT(Ids(kafka), ElementsAre(0, 1, 2));
+    }
+  }
+}
+
 TEST(KafkaSink, AtLeastOnceFlushesAtTheBarrier) {
   Config config = SinkConfig();
   config.Set("delivery", "at_least_once");

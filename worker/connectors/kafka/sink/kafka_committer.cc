@@ -190,6 +190,7 @@ StagedPublisherOptions KafkaCommitter::PublisherOptions(int subtask) const {
   options.producer = {
       .cluster = {config_.brokers, config_.properties},
       .topic = config_.topic,
+      .partitions = topic_.partitions,
       .transactional_id = KafkaIdentity(config_, context_->job(), context_->uid(), subtask),
       .transaction_timeout_us = config_.transaction_timeout_us,
       .message_bytes_max = topic_.message_bytes_max};

@@ -17,6 +17,9 @@ namespace {
 
 constexpr int64_t kRetryFirstMicros = 100'000;
 constexpr int64_t kRetryMaxMicros = 5'000'000;
+// A topic that brokers do not know, perhaps not yet: they may have just come back.
+constexpr int kGoneDoubts = 30;
+constexpr int64_t kDoubtMicros = 1'000'000;
 constexpr int64_t kPublishingBytesMin = 256 << 20;
 // Longer values of a bad row are left out of what is said of it.
 constexpr size_t kToldTextBytesMax = 200;
@@ -69,13 +72,16 @@ Co<Status> KafkaSink::OpenLetters() {
 
 Co<void> KafkaSink::OpenTopic(std::function<void(Status)> done) {
   int64_t retry_us = kRetryFirstMicros;
+  int doubts = 0;
   // Where letters go is nothing to wait for.
   Status status = co_await OpenLetters();
   const bool opened = status.ok();
   while (true) {
     if (opened) status = co_await Begin();
-    context_->SetWaiting("open", status.retryable() && opened ? status.message() : "");
-    if (!opened || !status.retryable()) {
+    const bool is_gone = opened && status.code() == StatusCode::kNotFound;
+    const bool again = opened && (is_gone ? ++doubts < kGoneDoubts : status.retryable());
+    context_->SetWaiting("open", again ? status.message() : "");
+    if (!again) {
       context_->timers().After(0, [alive = std::weak_ptr<int>(alive_), done = std::move(done),
                                    status = std::move(status)] {
         if (!alive.expired()) done(status);
@@ -84,6 +90,7 @@ Co<void> KafkaSink::OpenTopic(std::function<void(Status)> done) {
     }
     log::Warning(name_, " cannot begin yet: ", status.message(), " subtask=", context_->subtask(),
                  " retry_ms=", retry_us / 1000);
+    if (is_gone) retry_us = kDoubtMicros;
     co_await Sleep(context_->timers(), retry_us);
     retry_us = std::min(2 * retry_us, kRetryMaxMicros);
   }
@@ -117,6 +124,7 @@ Co<Status> KafkaSink::Begin() {
 KafkaProducerOptions KafkaSink::ProducerOptions(std::string transactional_id) const {
   return {.cluster = {config_.brokers, config_.properties},
           .topic = config_.topic,
+          .partitions = topic_.partitions,
           .transactional_id = std::move(transactional_id),
           .transaction_timeout_us = config_.transaction_timeout_us,
           .message_bytes_max = topic_.message_bytes_max};
@@ -178,6 +186,7 @@ Co<Status> KafkaSink::BeginSending() {
   PlainWriterOptions options;
   options.owner = name_;
   options.brokers = config_.brokers;
+  options.topic = config_.topic;
   options.timers = &context.timers();
   options.wake = [&context] { context.Wake(); };
   options.fail = [&context](Status status) { context.Fail(std::move(status)); };

@@ -5,6 +5,7 @@
 
 #include "common/base/concat.h"
 #include "common/base/log.h"
+#include "worker/connectors/kafka/kafka_records.h"
 #include "worker/connectors/rate_limit/rate_limiter.h"
 
 namespace weir {
@@ -62,8 +63,10 @@ void PlainWriter::Publish(CheckpointId checkpoint, std::function<void(Status)> d
   Answer(std::move(done), Status());
 }
 
-void PlainWriter::Fail(const KafkaResult& result, std::string_view what) {
-  failed_ = result.status.WithContext(Concat(options_.owner, ": cannot ", what));
+void PlainWriter::Fail(Status status) {
+  // Rows are lost of which the next generation has more: it looks whether the topic stays away.
+  if (status.code() == StatusCode::kNotFound) status = status.WithRetry(true);
+  failed_ = status.WithContext(options_.owner);
   for (Item& item : items_) {
     if (item.done == nullptr) continue;
     Answer<StatusOr<std::vector<Committable>>>(std::move(item.done), failed_);
@@ -72,36 +75,57 @@ void PlainWriter::Fail(const KafkaResult& result, std::string_view what) {
   if (alive_ != nullptr) options_.fail(failed_);
 }
 
+Co<Status> PlainWriter::Send(Item& item) {
+  const int64_t bytes = static_cast<int64_t>(item.blocks.size());
+  KafkaBlockReader blocks(item.blocks);
+  KafkaBlock block;
+  while (true) {
+    StatusOr<bool> more = blocks.Next(&block);
+    if (!more.ok()) co_return more.status();
+    if (!*more) break;
+    produced_[block.partition] += block.rows;
+  }
+  watch_.Begin("take rows");
+  KafkaResult result = co_await Produce(*producer_, std::move(item.blocks));
+  watch_.End(result.status);
+  if (!result.done()) co_return result.status.WithContext("cannot send rows");
+  waiting_bytes_ -= bytes;
+  if (alive_ != nullptr && waiting_ && Ready()) options_.wake();
+  co_return Status();
+}
+
+Co<Status> PlainWriter::Flush(Item& item) {
+  while (true) {
+    watch_.Begin("acknowledge rows");
+    KafkaResult result = co_await Async<KafkaResult>(
+        [this](Async<KafkaResult>::Done done) { producer_->Commit(std::move(done)); });
+    watch_.End(result.status);
+    if (!result.done() && result.verdict != KafkaVerdict::kUnknown) {
+      co_return result.status.WithContext("cannot flush rows");
+    }
+    Status status = result.status;
+    if (result.done()) {
+      ends_.Add(std::exchange(produced_, {}));
+      status = co_await ends_.Look(*producer_);
+      if (!status.ok() && !status.retryable()) co_return status;
+    }
+    if (status.ok()) break;
+    log::Warning(options_.owner, " waits for rows to be acknowledged: ", status.message());
+    co_await Sleep(*options_.timers, kAskAgainMicros);
+  }
+  Answer<StatusOr<std::vector<Committable>>>(std::move(item.done), std::vector<Committable>());
+  co_return Status();
+}
+
 Co<void> PlainWriter::SendInOrder() {
   while (true) {
     while (items_.empty()) co_await changed_.Wait();
     Item& item = items_.front();  // stays in its place while others come
-    if (item.done == nullptr) {
-      const int64_t bytes = static_cast<int64_t>(item.blocks.size());
-      watch_.Begin("take rows");
-      KafkaResult result = co_await Produce(*producer_, std::move(item.blocks));
-      watch_.End(result.status);
-      if (!result.done()) {
-        Fail(result, "send rows");
-        co_return;
-      }
-      waiting_bytes_ -= bytes;
-      if (alive_ != nullptr && waiting_ && Ready()) options_.wake();
-    } else {
-      watch_.Begin("acknowledge rows");
-      KafkaResult result = co_await Async<KafkaResult>(
-          [this](Async<KafkaResult>::Done done) { producer_->Commit(std::move(done)); });
-      watch_.End(result.status);
-      if (result.verdict == KafkaVerdict::kUnknown) {
-        log::Warning(options_.owner, " waits for rows to be acknowledged: ", result.status.message());
-        co_await Sleep(*options_.timers, kAskAgainMicros);
-        continue;
-      }
-      if (!result.done()) {
-        Fail(result, "flush rows");
-        co_return;
-      }
-      Answer<StatusOr<std::vector<Committable>>>(std::move(item.done), std::vector<Committable>());
+    Co<Status> turn = item.done == nullptr ? Send(item) : Flush(item);
+    Status status = co_await turn;
+    if (!status.ok()) {
+      Fail(std::move(status));
+      co_return;
     }
     items_.pop_front();
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "common/threading/executor.h"
 #include "worker/connectors/kafka/kafka_client.h"
 #include "worker/connectors/kafka/sink/answer_watch.h"
+#include "worker/connectors/kafka/sink/topic_ends.h"
 
 namespace weir {
 
@@ -19,6 +21,7 @@ namespace weir {
 struct PlainWriterOptions {
   std::string owner;    // "kafka.sink 'out'", for messages
   std::string brokers;  // for messages, too
+  std::string topic;    // of the producer
   Timers* timers = nullptr;
   std::function<void()> wake;              // Ready again
   std::function<void(Status)> fail;        // an error that ends the generation
@@ -33,7 +36,8 @@ class PlainWriter : public CommittableOwner {
   PlainWriter(std::unique_ptr<TransactionalProducer> producer, PlainWriterOptions options)
       : producer_(std::move(producer)),
         options_(std::move(options)),
-        watch_(*options_.timers, options_.brokers, options_.waits) {}
+        watch_(*options_.timers, options_.brokers, options_.waits),
+        ends_(options_.topic, options_.brokers, *options_.timers, watch_) {}
 
   // Begins to send; rows may be given before.
   void Start() { scope_.Spawn(SendInOrder()); }
@@ -56,13 +60,18 @@ class PlainWriter : public CommittableOwner {
   };
 
   Co<void> SendInOrder();
-  void Fail(const KafkaResult& result, std::string_view what);
+  // Sends the blocks, or has all before acknowledged; what is wrong, if anything.
+  Co<Status> Send(Item& item);
+  Co<Status> Flush(Item& item);
+  void Fail(Status status);
   template <typename T>
   void Answer(std::function<void(T)> done, T value);
 
   const std::unique_ptr<TransactionalProducer> producer_;
   const PlainWriterOptions options_;
   AnswerWatch watch_;
+  TopicEnds ends_;
+  std::map<int32_t, int64_t> produced_;  // rows not acknowledged, by partition
   Status failed_;
   std::deque<Item> items_;
   CoSignal changed_;

@@ -35,7 +35,8 @@ StagedPublisher::StagedPublisher(StagedPublisherOptions options)
               .topic = options_.producer.topic,
               .partition = 0}),
       watch_(*options_.timers, options_.producer.cluster.brokers, options_.waits,
-             options_.patience_us) {}
+             options_.patience_us),
+      ends_(options_.producer.topic, options_.producer.cluster.brokers, *options_.timers, watch_) {}
 
 Co<KafkaResult> StagedPublisher::Call(TransactionalProducer& producer, ProducerCall call,
                                       std::string what) {
@@ -48,10 +49,9 @@ Co<KafkaResult> StagedPublisher::Call(TransactionalProducer& producer, ProducerC
 
 Co<KafkaResult> StagedPublisher::Produce(std::string records) {
   watch_.Begin("take rows");
-  KafkaResult result =
-      co_await Async<KafkaResult>([this, &records](Async<KafkaResult>::Done done) {
-        producer_->Produce(std::move(records), std::move(done));
-      });
+  KafkaResult result = co_await Async<KafkaResult>([this, &records](Async<KafkaResult>::Done done) {
+    producer_->Produce(std::move(records), std::move(done));
+  });
   watch_.End(result.status);
   co_return result;
 }
@@ -98,6 +98,8 @@ Status StagedPublisher::Failed(const KafkaResult& result, std::string_view what)
   producer_ = nullptr;
   const Status status = result.status.WithContext(
       Concat(options_.owner, ": cannot ", what, " as '", options_.producer.transactional_id, "'"));
+  // The next attempt looks whether it stays away.
+  if (status.code() == StatusCode::kNotFound) return status.WithRetry(true);
   if (result.verdict != KafkaVerdict::kFenced) return status;
   return UnknownOutcomeError(
              Concat(status.message(),
@@ -235,7 +237,7 @@ Co<Status> StagedPublisher::GiveUp(KafkaResult result, std::string what) {
   KafkaResult aborted = co_await Insist(&TransactionalProducer::Abort, "abort a transaction");
   if (aborted.verdict == KafkaVerdict::kFenced) co_return Failed(aborted, "abort a transaction");
   if (!aborted.done() || IsSpent()) producer_ = nullptr;
-  co_return status;
+  co_return status.code() == StatusCode::kNotFound ? status.WithRetry(true) : status;
 }
 
 Co<Status> StagedPublisher::EndTransaction(KafkaMarker marker) {
@@ -247,12 +249,14 @@ Co<Status> StagedPublisher::EndTransaction(KafkaMarker marker) {
   if (!result.done()) co_return co_await GiveUp(result, "commit");
   KillPoint("kafka.after_commit");
   marker_ = std::move(marker);
+  ends_.Add(std::exchange(produced_, {}));
   if (IsSpent()) producer_ = nullptr;
   co_return Status();
 }
 
 Co<Status> StagedPublisher::WriteMarker(CheckpointId checkpoint) {
-  KafkaResult result = co_await Call(*producer_, &TransactionalProducer::Begin, "begin a transaction");
+  KafkaResult result =
+      co_await Call(*producer_, &TransactionalProducer::Begin, "begin a transaction");
   if (!result.done()) co_return Failed(result, "begin a transaction");
   SealedPart nothing;
   nothing.checkpoint = checkpoint;
@@ -293,6 +297,7 @@ Co<KafkaResult> StagedPublisher::ProduceFile(SealedPart stage) {
       if (!more.ok()) co_return LocalFailure(more.status().WithRetry(false));
       if (!*more) break;
       rows += block.rows;
+      produced_[block.partition] += block.rows;
     }
     const size_t used = head + blocks.used();
     std::string rest = bytes.substr(used);
@@ -317,7 +322,9 @@ Co<KafkaResult> StagedPublisher::ProduceFile(SealedPart stage) {
 }
 
 Co<Status> StagedPublisher::PublishOne(SealedPart stage, KafkaMarker marker) {
-  KafkaResult result = co_await Call(*producer_, &TransactionalProducer::Begin, "begin a transaction");
+  produced_.clear();
+  KafkaResult result =
+      co_await Call(*producer_, &TransactionalProducer::Begin, "begin a transaction");
   if (!result.done()) co_return Failed(result, "begin a transaction");
   KillPoint("kafka.after_begin");
   if (!stage.name.empty()) {
@@ -379,7 +386,8 @@ Co<Status> StagedPublisher::Publish(std::vector<SealedPart> stages) {
     if (!is_out) {
       KafkaMarker marker = MarkerOf(stage);
       marker.released = options_.releases && &stage == &stages.back();
-      status = co_await PublishOne(stage, std::move(marker));
+      status = (co_await ends_.Look(*producer_)).WithContext(options_.owner);
+      if (status.ok()) status = co_await PublishOne(stage, std::move(marker));
       if (!status.ok()) co_return status;
     }
     co_await RemoveStaged(stage.name);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "common/threading/executor.h"
 #include "worker/connectors/kafka/kafka_client.h"
 #include "worker/connectors/kafka/sink/answer_watch.h"
+#include "worker/connectors/kafka/sink/topic_ends.h"
 #include "worker/connectors/sealed_parts/part_store.h"
 
 namespace weir {
@@ -54,6 +56,8 @@ struct StagedPublisherOptions {
 //  - When it is not known what became of a commit it is asked again, or the marker tells.
 //  - An instance that was disturbed begins no further transaction: a delayed end of an earlier one
 //    could end it half way.
+//  - A topic that was deleted, or made anew, takes nothing more: the marker is gone with it, and it
+//    ends earlier than what was published.
 //  - A fenced instance is never replaced here: who fenced it may be the rightful one. The
 //    generation fails, and the coordinator decides.
 //
@@ -119,6 +123,8 @@ class StagedPublisher {
   const StagedPublisherOptions options_;
   const KafkaMarkerPlace place_;
   AnswerWatch watch_;
+  TopicEnds ends_;
+  std::map<int32_t, int64_t> produced_;              // rows in the open transaction, by partition
   std::unique_ptr<TransactionalProducer> producer_;  // nullptr: Fence first
   std::optional<KafkaMarker> marker_;
 };
