@@ -27,6 +27,8 @@ constexpr size_t kTextBytesMax = 512;
 // of the broker, but fall out of the cache before they are read.
 constexpr int kQueuedRows = 50'000;
 constexpr int kQueuedKilobytes = 16 << 10;
+// Fetched at a time by who reads a row or two; a larger batch of rows comes whole all the same.
+constexpr int kFewBytes = 16 << 10;
 constexpr std::chrono::milliseconds kNudgePause{10};
 constexpr int kNudgeMs = 1000;
 constexpr size_t kNudgeRows = 5000;
@@ -560,18 +562,22 @@ StatusOr<std::unique_ptr<KafkaConsumer>> MakeRdkafkaConsumer(RdkafkaThreads& thr
                                                              Executor& owner,
                                                              KafkaConsumerOptions options,
                                                              std::function<void()> wake) {
+  RdkafkaSettings usual = {{"queued.min.messages", Concat(kQueuedRows)},
+                           {"queued.max.messages.kbytes", Concat(kQueuedKilobytes)},
+                           {"socket.timeout.ms", "10000"}};
+  RdkafkaSettings fixed = {{"group.id", options.group},
+                           {"enable.auto.commit", "false"},
+                           {"enable.auto.offset.store", "false"},
+                           {"auto.offset.reset", "error"},
+                           {"isolation.level", "read_committed"},
+                           {"enable.partition.eof", "true"},
+                           {"allow.auto.create.topics", "false"}};
+  if (!options.reads_much) {
+    fixed.emplace_back("queued.min.messages", "1");
+    fixed.emplace_back("fetch.message.max.bytes", Concat(kFewBytes));
+  }
   WEIR_ASSIGN_OR_RETURN(RdkafkaPtr<rd_kafka_conf_t> conf,
-                        MakeRdkafkaConf(options.cluster,
-                                        {{"queued.min.messages", Concat(kQueuedRows)},
-                                         {"queued.max.messages.kbytes", Concat(kQueuedKilobytes)},
-                                         {"socket.timeout.ms", "10000"}},
-                                        {{"group.id", options.group},
-                                         {"enable.auto.commit", "false"},
-                                         {"enable.auto.offset.store", "false"},
-                                         {"auto.offset.reset", "error"},
-                                         {"isolation.level", "read_committed"},
-                                         {"enable.partition.eof", "true"},
-                                         {"allow.auto.create.topics", "false"}}));
+                        MakeRdkafkaConf(options.cluster, usual, fixed));
   return std::unique_ptr<KafkaConsumer>(std::make_unique<RdkafkaConsumer>(
       threads, owner, std::move(options), std::move(conf), std::move(wake)));
 }

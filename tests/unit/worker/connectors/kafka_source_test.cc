@@ -326,6 +326,36 @@ TEST_F(KafkaSourceTest, ATopicThatIsUnknownForAMomentIsLookedAtAgain) {
   EXPECT_THAT(Error(), HasSubstr("another row stands at offset 5 now"));
 }
 
+// Nobody tells of it, and all that is read is there.
+TEST_F(KafkaSourceTest, ATopicMadeAnewAndLongerIsNoticedWhileItIsRead) {
+  AddRows(0, 0, 3);
+  ASSERT_TRUE(Open(Reading({{"discovery_interval", "10s"}})).ok());
+  EXPECT_THAT(Ids(), ElementsAre(0, 1, 2, 3));
+  executor_.Advance(10'000'000);
+  for (int64_t id = 4; id < 10; ++id) {
+    AddRows(0, id, id);
+    EXPECT_THAT(NewIds(), ElementsAre(id));
+    executor_.Advance(10'000'000);
+  }
+  cluster_.DeleteTopic("t");
+  AddRows(0, 50, 60);
+  cluster_.Add("t", 0, Row(61));
+  EXPECT_THAT(NewIds(), ElementsAre(60, 61));
+  EXPECT_THAT(Error(), HasSubstr("t/0 was read, but another row stands at offset 9 now: the topic "
+                                 "was deleted and made anew"));
+}
+
+TEST_F(KafkaSourceTest, ARowThatIsNotThereAnyMoreTellsNothing) {
+  AddRows(0, 0, 3);
+  ASSERT_TRUE(Open(Reading({{"discovery_interval", "10s"}})).ok());
+  EXPECT_THAT(Ids(), ElementsAre(0, 1, 2, 3));
+  executor_.Advance(10'000'000);
+  AddRows(0, 4, 5);
+  EXPECT_THAT(NewIds(), ElementsAre(4, 5));
+  cluster_.DeleteUpTo("t", 0, 5);
+  EXPECT_EQ(Error(), "no error");
+}
+
 TEST_F(KafkaSourceTest, ADeletedTopicIsAnError) {
   AddRows(0, 0, 3);
   ASSERT_TRUE(Open(Reading()).ok());

@@ -94,6 +94,7 @@ struct KafkaAssignment {
 struct KafkaConsumerOptions {
   KafkaCluster cluster;
   std::string group;
+  bool reads_much = true;  // else a row or two: little is fetched ahead
 };
 
 // Reads partitions that it is told, without a part in the group. Questions return at once and are

@@ -77,10 +77,14 @@ Status KafkaSource::Open(SourceContext& context, const std::vector<SplitState>& 
   options.cluster = {.brokers = config_.brokers, .properties = config_.properties};
   options.group = KafkaGroupOf(config_, context.job_name(), context.uid());
   StatusOr<std::unique_ptr<KafkaConsumer>> consumer =
-      consumers_.MakeConsumer(context.executor(), std::move(options), [this] { context_->Wake(); });
+      consumers_.MakeConsumer(context.executor(), options, [this] { context_->Wake(); });
   if (!consumer.ok()) return consumer.status().WithContext(Name());
   consumer_ = *std::move(consumer);
+  options.reads_much = false;
+  known_ = std::make_unique<KnownRows>(consumers_, context.executor(), context.timers(),
+                                       std::move(options));
   scope_.Spawn(Run());
+  scope_.Spawn(Recognise());
   return {};
 }
 
@@ -537,6 +541,23 @@ Co<void> KafkaSource::CheckAll() {
   context_->Wake();
 }
 
+Co<void> KafkaSource::Recognise() {
+  while (failed_.ok()) {
+    co_await Sleep(context_->timers(), config_.discovery_interval_us);
+    std::map<TopicPartition, KafkaRowMark> last;
+    for (const auto& [partition, split] : splits_) {
+      // One that is doubted is looked at anyway.
+      if (split->reading && split->position.row.has_value() && !split->expected.has_value()) {
+        last[partition] = *split->position.row;
+      }
+    }
+    if (last.empty() || !away_.ok()) continue;
+    Co<Status> check = known_->Check(std::move(last));
+    const Status status = co_await std::move(check);
+    if (!status.ok()) Fail(status);
+  }
+}
+
 void KafkaSource::End(Split* split) {
   split->position.ended = true;
   split->expected.reset();
@@ -782,6 +803,7 @@ CommittableOwner* KafkaSource::committable_owner() {
 void KafkaSource::Close() {
   closed_ = true;
   scope_.Clear();
+  known_.reset();
   consumer_.reset();
   if (dead_letters_ != nullptr) dead_letters_->parts().Close();
 }

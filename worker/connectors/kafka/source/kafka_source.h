@@ -17,6 +17,7 @@
 #include "worker/connectors/kafka/source/kafka_dead_letters.h"
 #include "worker/connectors/kafka/source/kafka_position.h"
 #include "worker/connectors/kafka/source/kafka_row_decoder.h"
+#include "worker/connectors/kafka/source/known_rows.h"
 #include "worker/connectors/rate_limit/rate_limiter.h"
 
 namespace weir {
@@ -30,8 +31,8 @@ namespace weir {
 // available offsets; with on_lost_rows continue, rows deleted in front of the log's beginning are
 // counted and left behind. A topic that was deleted and made anew is an error always: the last row
 // that was read is compared with what stands there whenever reading begins at a restored position,
-// and when the cluster did not know a topic for a moment. While no broker answers, the source waits
-// and says so.
+// when the cluster did not know a topic for a moment, and every discovery_interval. While no broker
+// answers, the source waits and says so.
 //
 // A message that is no row ends the job, is left out and counted, or becomes a dead letter too.
 // Poll only decodes; everything else are flows. Thread: the task's.
@@ -73,6 +74,8 @@ class KafkaSource : public Source {
   Co<Status> Resume(std::vector<Split*> splits);
   Co<void> Again(int32_t tag);
   Co<void> CheckAll();
+  // Looks now and then whether rows that were read are still there.
+  Co<void> Recognise();
   Co<void> DropEnded(TopicPartition partition);
   Co<void> CommitForOthers(Positions offsets);
   Co<void> WaitForBrokers();
@@ -147,6 +150,7 @@ class KafkaSource : public Source {
   bool committing_ = false;
   bool commit_failed_ = false;  // said so
 
+  std::unique_ptr<KnownRows> known_;
   std::unique_ptr<KafkaConsumer> consumer_;  // gone before what its answers need
   CoScope scope_;
 };
