@@ -61,6 +61,11 @@ std::string FirstLine(const JobStatus& job, bool colour) {
   return line;
 }
 
+std::string WithoutNumbers(std::string text) {
+  std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
+  return text;
+}
+
 // Follows a job to its end. Thread: the main thread.
 class Attached {
  public:
@@ -78,6 +83,7 @@ class Attached {
     int64_t last_told_us = 0;
     std::string last_state;
     std::string last_waiting_for;
+    std::string last_failure;
     while (true) {
       int64_t now_us = clock_.MonotonicMicros();
       if (Interrupts() > 0) return Detach();
@@ -100,18 +106,22 @@ class Attached {
       }
       away_since_us = 0;
       if (IsEnded(job->state)) return End(*job, now_us - start_us);
-      // A change of state is told at once; what a job waits for may change many times a second.
+      // A change of state is told at once; what a job waits for may change many times a second,
+      // or in nothing but numbers.
       std::string state(weir::ToString(job->state));
+      std::string waiting_for = WithoutNumbers(job->waiting_for);
       bool waits_for_other =
-          job->waiting_for != last_waiting_for && now_us - last_told_us >= kWaitingLineUs;
+          waiting_for != last_waiting_for && now_us - last_told_us >= kWaitingLineUs;
       if (state != last_state || waits_for_other) {
         last_state = state;
-        last_waiting_for = job->waiting_for;
+        last_waiting_for = std::move(waiting_for);
         last_told_us = now_us;
         EndLine();
         if (!session_.json) std::printf("%s\n", FirstLine(*job, terminal_).c_str());
-        if (job->state == JobState::kRestarting && job->failure && !session_.json) {
-          std::printf("  restarts: %s\n", job->failure->message.c_str());
+        if (job->state == JobState::kRestarting && job->failure && !session_.json &&
+            job->failure->message != last_failure) {
+          last_failure = job->failure->message;
+          std::printf("  restarts: %s\n", last_failure.c_str());
         }
         std::fflush(stdout);
       }

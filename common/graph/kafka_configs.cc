@@ -440,10 +440,11 @@ StatusOr<KafkaSinkConfig> ParseKafkaSinkConfig(const Config& config) {
                                       1'000'000, "a duration of at least 1s, like 60s"));
   if (Given(config, "transaction_size_max")) {
     constexpr int64_t kTransactionBytesMin = 1 << 20;
-    WEIR_ASSIGN_OR_RETURN(std::string text, config.Text("transaction_size_max"));
-    StatusOr<int64_t> bytes = ParseSize(text);
+    StatusOr<std::string> text = config.Text("transaction_size_max");
+    StatusOr<int64_t> bytes = text.ok() ? ParseSize(*text) : StatusOr<int64_t>(text.status());
     if (!bytes.ok() || *bytes < kTransactionBytesMin) {
-      return InvalidField(config, "transaction_size_max", "a size of at least 1MiB, like 64MiB");
+      return InvalidField(config, "transaction_size_max",
+                          "a size of at least 1 MiB, as text like \"64MiB\"");
     }
     parsed.transaction_bytes_max = *bytes;
   }

@@ -618,6 +618,12 @@ StatusOr<JobMaster*> Coordinator::FindJob(const std::string& text) {
       ended.push_back(job.get());
     }
   }
+  // The name of a live job is not taken away by the ids of ended ones.
+  const auto is_live = [](const JobMaster* job) { return !job->ended(); };
+  if (std::count_if(found.begin(), found.end(), is_live) == 1) {
+    JobMaster* live = *std::find_if(found.begin(), found.end(), is_live);
+    if (live->name() == text) return live;
+  }
   if (found.size() == 1) return found.front();
   std::string candidates;
   for (JobMaster* job : found.empty() ? ended : found) candidates += "\n  " + Describe(*job);

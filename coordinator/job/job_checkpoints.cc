@@ -40,6 +40,14 @@ void JobMaster::OnAllTasksRunning() {
   Pump();
 }
 
+void JobMaster::NoteCounts(const OperatorSnapshot& part) {
+  SubtaskMetrics& metrics = run_.subtasks[{part.uid, part.subtask}].metrics;
+  metrics.records_in = std::max(metrics.records_in, part.records_in);
+  metrics.records_out = std::max(metrics.records_out, part.records_out);
+  metrics.dropped_rows = std::max(metrics.dropped_rows, part.dropped_rows);
+  metrics.lost_rows = std::max(metrics.lost_rows, part.lost_rows);
+}
+
 Status JobMaster::OnAcknowledge(AcknowledgeRequest request) {
   WEIR_RETURN_IF_ERROR(CheckCurrent(request.generation));
   for (TaskAck& ack : request.acks) {
@@ -47,13 +55,7 @@ Status JobMaster::OnAcknowledge(AcknowledgeRequest request) {
     int task = ack.task;
     int subtask = ack.subtask;
     // Newer than the last heartbeat, and exact behind the last barrier of a bounded job.
-    for (const OperatorSnapshot& part : ack.snapshots) {
-      SubtaskMetrics& metrics = run_.subtasks[{part.uid, part.subtask}].metrics;
-      metrics.records_in = std::max(metrics.records_in, part.records_in);
-      metrics.records_out = std::max(metrics.records_out, part.records_out);
-      metrics.dropped_rows = std::max(metrics.dropped_rows, part.dropped_rows);
-      metrics.lost_rows = std::max(metrics.lost_rows, part.lost_rows);
-    }
+    for (const OperatorSnapshot& part : ack.snapshots) NoteCounts(part);
     std::string reason;
     AckOutcome outcome = checkpoints_->OnAck(request.generation, std::move(ack), Now(), &reason);
     if (outcome == AckOutcome::kAccepted) continue;

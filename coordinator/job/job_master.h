@@ -203,6 +203,8 @@ class JobMaster {
   Co<bool> CheckBeforeStart();
   Co<Status> SettleForeign();
   Co<Status> LoadRestore();
+  // The counts of a subtask are at least those of its snapshot.
+  void NoteCounts(const OperatorSnapshot& part);
   Co<void> AwaitSlots();
   Co<void> MarkStarted();
   Co<CheckpointId> SweepCheckpoints();

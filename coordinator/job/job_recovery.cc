@@ -241,6 +241,8 @@ Co<Status> JobMaster::LoadRestore() {
     }
     restore_.manifest = *manifest;
     if (newest) {
+      // What people see until tasks of this leader tell more.
+      for (const OperatorSnapshot& part : manifest->snapshots) NoteCounts(part);
       last_before_->trigger_wall_us = manifest->trigger_wall_us;
       last_before_->complete_wall_us = manifest->complete_wall_us;
       last_before_->duration_us = manifest->complete_wall_us - manifest->trigger_wall_us;

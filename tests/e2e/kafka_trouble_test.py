@@ -75,12 +75,15 @@ class QuickRoom(Case):
 class QuickAway(Case):
     """The proxy refuses all connections: to what a sink or source needs, and to a settlement."""
 
-    def run_away(self, vertices, output, finish):
-        """`vertices`: (source, sink) of the job, by the proxy's address."""
+    def run_away(self, vertices, output, finish, begun=None, ending=None):
+        """`vertices`: (source, sink) of the job, by the proxy's address. `begun`, `ending`: what
+        follows the begin of the job, and the end of the trouble."""
         k = self.k
         with Cluster(1) as cluster:
             job = cluster.submit(count_job(*vertices(cluster)))
             cluster.wait_for_checkpoint(job, 3)
+            if begun:
+                begun(cluster, job)
             k.proxy.refuse()
             k.proxy.cut()
             away = time.time()
@@ -91,6 +94,8 @@ class QuickAway(Case):
             self.assertIn("do not answer", cluster.weir("status", job, as_json=False, code=0).out)
             if finish:
                 k.proxy.refuse(False)
+                if ending:
+                    ending()
                 status = cluster.finish(job)
                 self.assertEqual((status["restarts"], status["waiting_for"]), (0, None), status)
                 self.assertEqual(check_counts(k, output, self.source.rows), ROWS)
@@ -125,14 +130,20 @@ class QuickAway(Case):
             self.k, output, delivery="at_least_once")), output, finish=True)
 
     def test_a_source(self):
+        """It has read all that there is, and is told to read twice as much."""
         source = self.source = KafkaInput(self.k)
-        source.add(made(ROWS))
+        rows = made(ROWS)
+        source.add(rows[:ROWS // 2])
         output = self.k.topic("out")
         sink = sink_of(self.k, output)
         sink["config"]["brokers"] = self.k.broker.bootstrap
-        # The rows are in the client's hands by then: that is no reason to say nothing.
-        self.run_away(lambda _: (source.vertex(rate=RATE / 3, brokers=self.k.brokers), sink),
-                      output, finish=True)
+        ends = {f"{source.topic}:{p}": ROWS // source.partitions for p in range(source.partitions)}
+        self.run_away(
+            lambda _: (source.vertex(endless=True, brokers=self.k.brokers, end_offsets=ends), sink),
+            output, finish=True, begun=lambda cluster, job: self.wait_until_shown(
+                cluster, job, source.topic, f"up to offset {ROWS // source.partitions}",
+                "(end_offsets)"),
+            ending=lambda: source.add(rows[ROWS // 2:]))
 
     def test_a_settlement(self):
         output = self.k.topic("out")

@@ -84,12 +84,15 @@ void PublishedWaiting::Set(std::string_view part, std::string what, int64_t now_
   } else {
     found->second.what = std::move(what);
   }
-  const auto longest =
-      std::min_element(parts_.begin(), parts_.end(), [](const auto& a, const auto& b) {
-        return a.second.since_wall_us < b.second.since_wall_us;
-      });
+  Waiting all;
+  for (const auto& [name, waiting] : parts_) {
+    const bool first = all.what.empty();
+    all.what += Concat(first ? "" : "; ", waiting.what);
+    all.since_wall_us =
+        first ? waiting.since_wall_us : std::min(all.since_wall_us, waiting.since_wall_us);
+  }
   std::lock_guard lock(mutex_);
-  shown_ = longest == parts_.end() ? Waiting() : longest->second;
+  shown_ = std::move(all);
 }
 
 void Task::Context::CountLost(int64_t rows) {

@@ -121,7 +121,7 @@ class PublishedWaiting {
     std::string what;
     int64_t since_wall_us = 0;
   };
-  // Shown is what has lasted longest. Under a part's name the words may change, not the beginning.
+  // Under a part's name the words may change, not the beginning.
   void Set(std::string_view part, std::string what, int64_t now_wall_us);
   Waiting Get() const {
     std::lock_guard lock(mutex_);

@@ -10,6 +10,7 @@
 #include "common/base/names.h"
 #include "common/graph/config_fields.h"
 #include "common/graph/kafka_configs.h"
+#include "common/graph/topic_pattern.h"
 
 namespace weir {
 namespace {
@@ -72,33 +73,49 @@ Status Refused(const Status& status) {
   return FailedPreconditionError(status.message());
 }
 
-Status CheckTopic(const KafkaClusterView& view, const std::string& topic,
-                  const std::string& brokers) {
+// What a user may have meant by a topic, or a pattern, that is not there.
+std::string ThereAre(const KafkaClusterView& view, const std::string& topic) {
   std::vector<std::string> names;
   for (const KafkaListedTopic& listed : view.topics) {
-    if (listed.name == topic && !listed.permitted) {
-      return FailedPreconditionError(Concat("topic '", topic, "' may not be seen at ", brokers,
-                                            " (needed: DESCRIBE on the topic, which READ and WRITE "
-                                            "contain)"));
-    }
-    if (listed.name == topic) return {};
     if (!listed.name.starts_with("__")) names.push_back(listed.name);
   }
-  std::string there;
   if (std::string nearest = NearestName(topic, names); !nearest.empty()) {
-    there = Concat("did you mean '", nearest, "'?");
-  } else if (names.empty()) {
-    there = "there are no topics that may be seen";
-  } else {
-    there = "there are ";
-    for (size_t i = 0; i < std::min(names.size(), kTopicsShownMax); ++i) {
-      there += Concat(i == 0 ? "" : ", ", "'", names[i], "'");
-    }
-    if (names.size() > kTopicsShownMax) {
-      there += Concat(" and ", names.size() - kTopicsShownMax, " others");
-    }
+    return Concat("did you mean '", nearest, "'?");
   }
-  return NotFoundError(Concat("topic '", topic, "' does not exist at ", brokers, ": ", there));
+  if (names.empty()) return "there are no topics that may be seen";
+  std::string there = "there are ";
+  for (size_t i = 0; i < std::min(names.size(), kTopicsShownMax); ++i) {
+    there += Concat(i == 0 ? "" : ", ", "'", names[i], "'");
+  }
+  if (names.size() > kTopicsShownMax) {
+    there += Concat(" and ", names.size() - kTopicsShownMax, " others");
+  }
+  return there;
+}
+
+Status CheckTopic(const KafkaClusterView& view, const std::string& topic,
+                  const std::string& brokers) {
+  for (const KafkaListedTopic& listed : view.topics) {
+    if (listed.name != topic) continue;
+    if (listed.permitted) return {};
+    return FailedPreconditionError(Concat("topic '", topic, "' may not be seen at ", brokers,
+                                          " (needed: DESCRIBE on the topic, which READ and WRITE "
+                                          "contain)"));
+  }
+  return NotFoundError(
+      Concat("topic '", topic, "' does not exist at ", brokers, ": ", ThereAre(view, topic)));
+}
+
+// A source with an end reads what is there when it starts; without, it waits for topics.
+Status CheckPattern(const KafkaClusterView& view, const KafkaSourceConfig& config) {
+  if (config.topic_pattern.empty() || !config.bounded) return {};
+  WEIR_ASSIGN_OR_RETURN(TopicPattern pattern, TopicPattern::Parse(config.topic_pattern));
+  for (const KafkaListedTopic& listed : view.topics) {
+    if (pattern.Matches(listed.name)) return {};
+  }
+  return NotFoundError(Concat("topic_pattern '", config.topic_pattern, "' matches no topic at ",
+                              config.brokers, ", and a source with an end reads none that come ",
+                              "later: ", ThereAre(view, config.topic_pattern)));
 }
 
 // Of offsets for single partitions of topics that the config names.
@@ -128,6 +145,7 @@ Co<Status> CheckKafkaSource(KafkaAdmin& admin, Executor& owner, Config config, s
   for (const std::string& topic : parsed->topics) {
     if (Status status = CheckTopic(*view, topic, parsed->brokers); !status.ok()) co_return status;
   }
+  if (Status status = CheckPattern(*view, *parsed); !status.ok()) co_return status;
   Status starts = CheckPartitions(*view, "start_offsets", parsed->start_offsets, parsed->brokers);
   if (!starts.ok()) co_return starts;
   Status ends = CheckPartitions(*view, "end_offsets", parsed->end_offsets, parsed->brokers);

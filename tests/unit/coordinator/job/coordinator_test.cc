@@ -546,6 +546,20 @@ TEST_F(CoordinatorTest, CancelIsAnsweredWhereTheOutputIsRefusedAndSaysWhatEndsTh
   }
 }
 
+TEST_F(CoordinatorTest, TheNameOfALiveJobIsNotTakenAwayByTheIdOfAnEndedOne) {
+  auto process = RunJob();
+  Cancel(*process);
+  ASSERT_TRUE(Reaches(*process, JobState::kCanceled));
+  // "0123" is how the id of the ended one begins.
+  ASSERT_TRUE(
+      cluster_->Submit(*process, kOther, Graph(R"("checkpoint.interval": "1s")", "0123")).ok());
+  std::optional<StatusOr<JobStatus>> found;
+  process->coordinator->GetJob("0123", [&](StatusOr<JobStatus> job) { found = std::move(job); });
+  ASSERT_TRUE(cluster_->Until([&] { return found.has_value(); }));
+  ASSERT_TRUE(found->ok()) << found->status();
+  EXPECT_EQ((*found)->id, kOther);
+}
+
 TEST_F(CoordinatorTest, RestartedCoordinatorTakesUpLiveJobsAndNoEndedOnes) {
   auto first = RunJob();
   ASSERT_TRUE(Completes(*first, 2));
@@ -558,6 +572,8 @@ TEST_F(CoordinatorTest, RestartedCoordinatorTakesUpLiveJobsAndNoEndedOnes) {
   ASSERT_TRUE(Reaches(*second, JobState::kRunning));
   JobStatus status = Get(*second);
   EXPECT_EQ(status.generation.value(), 2u);
+  // Two subtasks with 20 rows up to checkpoint 2: tasks have told nothing yet.
+  EXPECT_EQ(status.records_in, 40);
   ASSERT_TRUE(Completes(*second, 3));
   // Number 3 is taken by the directory of the one that never completed.
   EXPECT_EQ(Get(*second).last_checkpoint->id.value(), 4u);

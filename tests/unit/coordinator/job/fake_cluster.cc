@@ -442,6 +442,7 @@ void FakeCluster::Ack(const JobId& id, Generation generation, CheckpointId check
       OperatorSnapshot snapshot;
       snapshot.uid = vertex.uid;
       snapshot.subtask = assignment.subtask;
+      snapshot.records_in = snapshot.records_out = 10 * static_cast<int64_t>(checkpoint.value());
       auto listed = job.listed.find({vertex.uid, assignment.subtask});
       if (listed != job.listed.end()) {
         for (const Committable& one : listed->second) {

@@ -72,6 +72,21 @@ TEST_F(KafkaChecksTest, AMissingTopicIsNamedWithTheBrokersAndTheNearestOne) {
   }
 }
 
+// It would read nothing, and fail: what comes later is no part of it.
+TEST_F(KafkaChecksTest, APatternThatMatchesNothingIsRefusedForASourceWithAnEnd) {
+  Config config{{"brokers", brokers_},
+                {"topic_pattern", "none-yet-.*"},
+                {"format", "raw"},
+                {"end", "latest"}};
+  const Status status = Source(config);
+  EXPECT_EQ(status.domain(), ErrorDomain::kUser);
+  EXPECT_THAT(status.message(),
+              HasSubstr(Concat("topic_pattern 'none-yet-.*' matches no topic at ", brokers_)));
+  const std::string topic = test_kafka::MakeTopic(1);
+  config.Set("topic_pattern", topic + ".*");
+  EXPECT_EQ(Source(config).ToString(), "OK");
+}
+
 TEST_F(KafkaChecksTest, OffsetsOfAPartitionThatIsNotThereAreRefused) {
   const std::string topic = test_kafka::MakeTopic(2);
   Config config = SourceConfig(topic);

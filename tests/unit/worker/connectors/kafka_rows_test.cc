@@ -186,7 +186,8 @@ TEST(KafkaSinkConfig, WrongOnesAreRefused) {
   EXPECT_THAT(message("headers", ConfigMembers{{"h", "id"}}), HasSubstr("STRING or BYTES"));
   EXPECT_THAT(message("delivery", "twice"), HasSubstr("exactly_once or at_least_once"));
   EXPECT_THAT(message("transactional_id_prefix", "a/b"), HasSubstr("letters, digits"));
-  EXPECT_THAT(message("transaction_size_max", "1KiB"), HasSubstr("at least 1MiB"));
+  EXPECT_THAT(message("transaction_size_max", "1KiB"), HasSubstr("at least 1 MiB"));
+  EXPECT_THAT(message("transaction_size_max", 1), HasSubstr("at least 1 MiB, as text like"));
   EXPECT_THAT(message("on_doubled_rows", "drop"), HasSubstr("expected fail or continue"));
   EXPECT_THAT(message("kafka", ConfigMembers{{"acks", "1"}}), HasSubstr("Weir sets itself"));
 }

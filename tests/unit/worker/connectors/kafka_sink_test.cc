@@ -394,7 +394,7 @@ TEST(KafkaSink, ATopicThatIsGoneForAMomentIsWaitedFor) {
     process.sink->Publish(CheckpointId(1), [&](Status status) { published = status; });
     process.executor.Advance(10'000'000);
     EXPECT_FALSE(published.has_value());
-    EXPECT_THAT(process.context.waiting_["brokers"], HasSubstr("topic 'out'"));
+    EXPECT_THAT(process.context.waiting_["publish"], HasSubstr("topic 'out'"));
     kafka.set_gone(!comes_back);
     process.executor.Advance(30'000'000);
     ASSERT_TRUE(published.has_value());

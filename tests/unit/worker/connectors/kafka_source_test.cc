@@ -184,6 +184,16 @@ TEST_F(KafkaSourceTest, ABoundedReadEndsAtTheEndsOfItsStart) {
   EXPECT_THAT(output_.Int64s(0), ElementsAre(0, 1, 300, 400));
 }
 
+TEST_F(KafkaSourceTest, AnEndBehindTheLastRowIsWaitedForAndSaidSo) {
+  AddRows(0, 0, 3);
+  ASSERT_TRUE(Open(Reading({{"end_offsets", ConfigMembers{{"t:0", 6}}}})).ok());
+  EXPECT_THAT(Ids(), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(context_->waiting_["end"], "rows of t/0 up to offset 6 (end_offsets): it ends at 4");
+  AddRows(0, 4, 5);
+  EXPECT_EQ(*PollNow(), PollResult::kEnded);
+  EXPECT_EQ(context_->waiting_["end"], "");
+}
+
 TEST_F(KafkaSourceTest, ARestoredBoundedReadKeepsItsEnd) {
   options_.batch_rows_max = 2;
   AddRows(0, 0, 4);

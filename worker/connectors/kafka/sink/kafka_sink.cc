@@ -146,7 +146,7 @@ void KafkaSink::BeginStaging() {
     context.ConfirmCurrent(std::move(done));
   };
   publisher.waits = [&context](std::string what) {
-    context.SetWaiting("brokers", std::move(what));
+    context.SetWaiting("publish", std::move(what));
   };
   SealedPartsOptions options;
   options.uid = context.uid();

@@ -558,7 +558,14 @@ Co<void> KafkaSource::Recognise() {
   }
 }
 
+void KafkaSource::ForgetEarlyEnd(const Split& split) {
+  if (early_end_ != split.partition) return;
+  early_end_.reset();
+  context_->SetWaiting("end", "");
+}
+
 void KafkaSource::End(Split* split) {
+  ForgetEarlyEnd(*split);
   split->position.ended = true;
   split->expected.reset();
   --reading_;
@@ -656,6 +663,7 @@ Status KafkaSource::Pick(int64_t rows_max) {
       continue;
     }
     if (split->last == nullptr) touched_.push_back(split);
+    ForgetEarlyEnd(*split);
     split->last = &message;
     picked_.push_back(&message);
     bytes += static_cast<int64_t>(message.value.size() + message.key.size());
@@ -727,7 +735,15 @@ void KafkaSource::OnPartitionEnd(Split* split, int64_t offset) {
   // Behind the last rows there may be records that are none: of transactions, or aborted.
   if (position.to.has_value()) offset = std::min(offset, *position.to);
   position.offset = std::max(position.offset, offset);
-  if (position.to.has_value() && position.offset >= *position.to) End(split);
+  if (!position.to.has_value()) return;
+  if (position.offset >= *position.to) {
+    End(split);
+  } else {
+    early_end_ = split->partition;
+    context_->SetWaiting(
+        "end", Concat("rows of ", ToString(split->partition), " up to offset ", *position.to,
+                      " (end_offsets): it ends at ", position.offset));
+  }
 }
 
 Co<void> KafkaSource::WakeLater(int64_t delay_us) {

@@ -104,6 +104,7 @@ class KafkaSource : public Source {
   void HandleEvents();
   void OnPartitionEnd(Split* split, int64_t offset);
   void End(Split* split);
+  void ForgetEarlyEnd(const Split& split);
   bool AllEnded() const;
   bool MayLeaveOut() const;
   void SetRate();
@@ -129,7 +130,8 @@ class KafkaSource : public Source {
   std::map<std::string, int32_t> topics_;             // partitions of each, as last seen
   std::map<TopicPartition, std::unique_ptr<Split>> splits_;
   std::vector<Split*> by_tag_;
-  int64_t reading_ = 0;     // splits that have not ended
+  std::optional<TopicPartition> early_end_;  // of which the status says that it ends too early
+  int64_t reading_ = 0;                      // splits that have not ended
   bool check_all_ = false;  // once the batch is read: what is read may not be what it was
   bool checking_ = false;   // CheckAll runs
   int64_t partitions_all_ = 0;
