@@ -43,7 +43,7 @@ class Case(unittest.TestCase):
 
 @unittest.skipIf(NO_DISK, NO_DISK)
 class QuickRoom(Case):
-    def run_without_room(self, sign, make_sick, make_well):
+    def run_without_room(self, make_sick, make_well, *signs):
         with kafka() as k, Cluster(workers=0) as cluster, \
                 SmallDisk(cluster.checkpoint_dir) as checkpoints:
             cluster.start_coordinator()
@@ -54,7 +54,7 @@ class QuickRoom(Case):
             job = cluster.submit(count_job(source.vertex(rate=RATE), sink_of(k, output)))
             cluster.wait_for_checkpoint(job, 3)
             make_sick(checkpoints)
-            self.wait_until_shown(cluster, job, sign, "/staged/")
+            self.wait_until_shown(cluster, job, *signs)
             time.sleep(2)
             status = cluster.status(job)
             self.assertEqual((status["state"], status["restarts"]), ("RUNNING", 0), status)
@@ -65,11 +65,13 @@ class QuickRoom(Case):
             self.assertEqual(cluster.leftovers(job), [])
 
     def test_a_full_checkpoint_directory(self):
-        self.run_without_room("No space left on device", SmallDisk.fill, SmallDisk.free)
+        self.run_without_room(SmallDisk.fill, SmallDisk.free, "No space left on device",
+                              "/staged/")
 
     def test_a_read_only_checkpoint_directory(self):
-        self.run_without_room("Read-only file system", lambda disk: disk.read_only(True),
-                              lambda disk: disk.read_only(False))
+        # Of whom is a matter of chance: a sink that has no file to make yet waits for nothing.
+        self.run_without_room(lambda disk: disk.read_only(True),
+                              lambda disk: disk.read_only(False), "Read-only file system")
 
 
 class QuickAway(Case):
@@ -90,7 +92,8 @@ class QuickAway(Case):
             status = self.wait_until_shown(cluster, job, "Kafka brokers", k.brokers,
                                            "do not answer")
             since = seconds_of(status["waiting_since"])
-            self.assertTrue(away - 1 <= since <= time.time(), status["waiting_since"])
+            if not begun:  # else it has waited for something before
+                self.assertTrue(away - 1 <= since <= time.time(), status["waiting_since"])
             self.assertIn("do not answer", cluster.weir("status", job, as_json=False, code=0).out)
             if finish:
                 k.proxy.refuse(False)
@@ -117,7 +120,7 @@ class QuickAway(Case):
     def files(self, cluster):
         self.source = FileInput(cluster.folder / "in")
         self.source.add(made(ROWS))
-        return self.source.vertex(rate=RATE)
+        return self.source.vertex(rate=RATE / 3)  # longer than a loaded machine takes
 
     def test_a_sink_exactly_once(self):
         output = self.k.topic("out")
@@ -186,10 +189,11 @@ class QuickAnew(Case):
                 (self.cluster.folder / "in").rename(self.cluster.folder / f"in-{delivery}")
 
     def test_the_topic_of_a_sink_is_deleted(self):
-        job, output = self.write()
+        job, output = self.write(transaction_timeout="10s")
         self.k.client.delete_topic(output)
-        self.wait_until_shown(self.cluster, job, output)
-        status = wait_until_refused(self.cluster, job, output, "deleted", seconds=60)
+        # Half way through a transaction it is the abort that has no answer, until that times out.
+        self.wait_until_shown(self.cluster, job, "out ")
+        status = wait_until_refused(self.cluster, job, output, seconds=90)
         self.assertNotIn(output, self.k.client.topics())
         self.cluster.weir("cancel", "--force", job)
         print(brief(status), flush=True)

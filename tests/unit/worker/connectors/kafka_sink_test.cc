@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <numeric>
 #include <optional>
 
@@ -405,6 +406,30 @@ TEST(KafkaSink, ATopicThatIsGoneForAMomentIsWaitedFor) {
       EXPECT_THAT(Ids(kafka), ElementsAre(0, 1, 2));
     }
   }
+}
+
+// What it leaves behind stays for ever: nobody else takes listed stages for his own.
+TEST(KafkaSink, TheCommitterIsNotDoneBeforeStagesAreRemoved) {
+  FakeKafka kafka;
+  Process process(kafka, 1);
+  ASSERT_SAYS_OK(process.Open());
+  ASSERT_TRUE(process.sink->Write(Rows(0, 3)).ok());
+  auto prepared = process.Prepare(1);
+  ASSERT_TRUE(prepared->ok());
+  process.sink.reset();
+  bool read_only = true;
+  process.files.set_before([&](std::string_view operation, const std::string& path) {
+    return read_only && operation == "remove" ? ErrnoError(EROFS, Concat("cannot remove ", path))
+                                              : Status();
+  });
+  auto committed = process.Commit(**prepared);
+  ASSERT_TRUE(committed.has_value());
+  EXPECT_THAT(committed->message(), HasSubstr("Read-only file system"));
+  EXPECT_TRUE(committed->retryable());
+  read_only = false;
+  ASSERT_SAYS_OK(process.Commit(**prepared));
+  EXPECT_THAT(Ids(kafka), ElementsAre(0, 1, 2));
+  EXPECT_THAT(process.files.Files("/job/staged"), IsEmpty());
 }
 
 TEST(KafkaSink, AtLeastOnceFlushesAtTheBarrier) {

@@ -271,11 +271,15 @@ TEST_F(RdkafkaConsumerTest, ABrokerThatIsNotThereIsSaidToBeAway) {
   consumer_ =
       std::move(clients_.MakeConsumer(executor_, std::move(options), [this] { ++woken_; }).value());
   ReadUntil([&](const KafkaBatch& batch) {
+    bool away = false;
     for (const KafkaEvent& event : batch.events) {
+      if (event.kind == KafkaEvent::Kind::kBrokerLost) continue;
       EXPECT_EQ(event.kind, KafkaEvent::Kind::kBrokersAway);
-      EXPECT_THAT(event.status.message(), ::testing::HasSubstr("127.0.0.1:1"));
+      EXPECT_THAT(event.status.message(),
+                  ::testing::StartsWith("Kafka brokers 127.0.0.1:1 do not answer"));
+      away = true;
     }
-    return !batch.events.empty();
+    return away;
   });
   options.cluster.brokers = test_kafka::Brokers();
   options.cluster.properties = {{"no.such.property", "1"}};

@@ -165,7 +165,7 @@ std::vector<KafkaSinkConfig> KafkaCommitter::Heirs(const JobSuccessor& successor
   return heirs;
 }
 
-StagedPublisherOptions KafkaCommitter::PublisherOptions(int subtask) const {
+StagedPublisherOptions KafkaCommitter::PublisherOptions(int subtask) {
   StagedPublisherOptions options;
   options.job = context_->job();
   options.is_of_one_line = config_.transactional_id_prefix.empty();
@@ -203,6 +203,7 @@ StagedPublisherOptions KafkaCommitter::PublisherOptions(int subtask) const {
   };
   options.waits = [this, subtask](std::string what) { waiting_[subtask] = std::move(what); };
   options.patience_us = kPatienceMicros;
+  options.is_last = true;
   return options;
 }
 

@@ -58,7 +58,7 @@ class KafkaCommitter : public Committer {
   Co<Status> CheckMarker(int subtask, std::vector<SealedPart> stages);
   Co<void> CheckAll(StagesBySubtask stages, std::function<void(Status)> done);
   // What publishes for one subtask, as this settlement has to; topic_ may not be known yet.
-  StagedPublisherOptions PublisherOptions(int subtask) const;
+  StagedPublisherOptions PublisherOptions(int subtask);
   // Of a successor: those of its sinks that go on with this one's output.
   std::vector<KafkaSinkConfig> Heirs(const JobSuccessor& successor) const;
   Co<void> AbortAll(Generation generation, StagesBySubtask stages, std::vector<Committable> letters,

@@ -334,13 +334,14 @@ Co<Status> StagedPublisher::PublishOne(SealedPart stage, KafkaMarker marker) {
   co_return co_await EndTransaction(std::move(marker));
 }
 
-Co<void> StagedPublisher::RemoveStaged(std::string name) {
-  if (name.empty()) co_return;
+Co<Status> StagedPublisher::RemoveStaged(std::string name) {
+  if (name.empty()) co_return Status();
   Status status = co_await RemoveFile(*options_.files, JoinPath(options_.directory, name));
+  if (status.ok() || status.code() == StatusCode::kNotFound) co_return Status();
+  if (options_.is_last) co_return status.WithContext(options_.owner);
   // The Committer of the next generation removes what stays.
-  if (!status.ok() && status.code() != StatusCode::kNotFound) {
-    log::Warning(options_.owner, " cannot remove what is published: ", status.message());
-  }
+  log::Warning(options_.owner, " cannot remove what is published: ", status.message());
+  co_return Status();
 }
 
 Co<Status> StagedPublisher::MakeReady(SealedPart last) {
@@ -390,13 +391,15 @@ Co<Status> StagedPublisher::Publish(std::vector<SealedPart> stages) {
       if (status.ok()) status = co_await PublishOne(stage, std::move(marker));
       if (!status.ok()) co_return status;
     }
-    co_await RemoveStaged(stage.name);
+    Status removed = co_await RemoveStaged(stage.name);
+    if (!removed.ok()) co_return removed;
   }
   const bool is_said = Counts() && marker_->job == last.job && marker_->released;
   if (!goes_back && (!options_.releases || is_said)) co_return Status();
   status = co_await MakeReady(stages.back());
   if (!status.ok()) co_return status;
-  KafkaResult begun = co_await Call(*producer_, &TransactionalProducer::Begin, "begin a transaction");
+  KafkaResult begun =
+      co_await Call(*producer_, &TransactionalProducer::Begin, "begin a transaction");
   if (!begun.done()) co_return Failed(begun, "begin a transaction");
   co_return co_await EndTransaction(std::move(last));
 }

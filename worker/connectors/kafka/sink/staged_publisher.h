@@ -44,6 +44,8 @@ struct StagedPublisherOptions {
   std::function<void(std::function<void(Status)>)> confirm_current;
   std::function<void(std::string)> waits;  // as AnswerWatch tells it
   int64_t patience_us = AnswerWatch::kPatienceMicros;
+  // Nobody removes what stays of the stages: then it is an error.
+  bool is_last = false;
 };
 
 // Publishes the stages of one identity, in order, each part in one transaction together with the
@@ -117,7 +119,7 @@ class StagedPublisher {
   Co<Status> GiveUp(KafkaResult result, std::string what);
   // Status of a failed call that leaves no transaction to be ended.
   Status Failed(const KafkaResult& result, std::string_view what);
-  Co<void> RemoveStaged(std::string name);
+  Co<Status> RemoveStaged(std::string name);
   KafkaMarker MarkerOf(const SealedPart& stage) const;
 
   const StagedPublisherOptions options_;
