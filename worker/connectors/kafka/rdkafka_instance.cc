@@ -22,7 +22,11 @@ constexpr int kSliceMs = 500;
 constexpr milliseconds kPatience{5000};
 constexpr int kPauseMs = 10;
 constexpr int kLookMs = 5000;
-constexpr int64_t kTransactionalLingerMs = 50;
+constexpr int64_t kTransactionalLingerMs = 1000;
+constexpr int16_t kProduceKey = 0;  // number of the request in the protocol
+// Requests of rows that make no progress for so long may have lost their broker.
+constexpr milliseconds kRequestPatience{100};
+constexpr int kRequestPauseMs = 2;
 // A lost answer heals after this time.
 constexpr int64_t kTransactionalSocketMs = 3000;
 constexpr int64_t kSocketMs = 10'000;
@@ -73,7 +77,9 @@ StatusOr<RdkafkaPtr<rd_kafka_conf_t>> MakeProducerConf(const KafkaProducerOption
   } else {
     const int64_t timeout_ms = options.transaction_timeout_us / 1000;
     usual.emplace_back("socket.timeout.ms", Concat(std::min(timeout_ms, kTransactionalSocketMs)));
-    // Larger requests; a commit sends what there is at once.
+    // Full requests; a commit sends what there is at once. Rows that have waited for so long, and
+    // those that a flush sends, make the broker's thread of librdkafka 2.0.2 spin as long as a
+    // request of their partition is under way.
     usual.emplace_back("linger.ms", Concat(std::min(timeout_ms - 1, kTransactionalLingerMs)));
     fixed.emplace_back("transactional.id", options.transactional_id);
     fixed.emplace_back("transaction.timeout.ms", Concat(timeout_ms));
@@ -134,6 +140,7 @@ rd_kafka_resp_err_t RdkafkaInstance::OnRequestSent(rd_kafka_t*, int, const char*
                                                    int16_t key, int16_t, int32_t, size_t,
                                                    void* self) {
   auto* instance = static_cast<RdkafkaInstance*>(self);
+  if (key == kProduceKey) ++instance->requests_of_rows_;
   for (Watched& watched : instance->watched_) {
     if (watched.key != key) continue;
     // One at a time: the one before it was given up.
@@ -147,6 +154,7 @@ rd_kafka_resp_err_t RdkafkaInstance::OnResponse(rd_kafka_t*, int, const char*, i
                                                 rd_kafka_resp_err_t error, void* self) {
   // Comes once from the thread of the broker, and once more from the one that reads the answer.
   auto* instance = static_cast<RdkafkaInstance*>(self);
+  if (key == kProduceKey) --instance->requests_of_rows_;
   for (Watched& watched : instance->watched_) {
     if (watched.key != key) continue;
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
@@ -250,6 +258,7 @@ KafkaResult RdkafkaInstance::Initialise() {
 
 KafkaResult RdkafkaInstance::Begin() {
   lost_row_ = {};
+  requests_of_rows_ = 0;
   return Repeat("begin a transaction", [this] { return rd_kafka_begin_transaction(client_); });
 }
 
@@ -281,7 +290,7 @@ KafkaResult RdkafkaInstance::ProduceBatch(int32_t partition) {
           begin->err);
     }
     if (given_up_()) return {KafkaVerdict::kUnknown, CancelledError("given up")};
-    rd_kafka_poll(client_, kPauseMs);
+    WaitForRoom();
     if (KafkaResult lost = JudgeProduced("produce", RD_KAFKA_RESP_ERR_NO_ERROR); !lost.done()) {
       return lost;
     }
@@ -338,7 +347,7 @@ KafkaResult RdkafkaInstance::ProduceOne(int32_t partition, const KafkaRecordView
       result = {KafkaVerdict::kUnknown, CancelledError("given up")};
       break;
     }
-    rd_kafka_poll(client_, kPauseMs);
+    WaitForRoom();
     result = JudgeProduced("produce", RD_KAFKA_RESP_ERR_NO_ERROR);
     if (!result.done()) break;
   }
@@ -444,8 +453,32 @@ KafkaResult RdkafkaInstance::Flush() {
   return JudgeProduced("flush", RD_KAFKA_RESP_ERR_NO_ERROR);
 }
 
+void RdkafkaInstance::WaitForRoom() {
+  // Nothing is under way from a queue full of rows that wait for more of their partitions.
+  if (requests_of_rows_ > 0) {
+    rd_kafka_poll(client_, kPauseMs);
+  } else {
+    rd_kafka_flush(client_, kPauseMs);
+  }
+}
+
+void RdkafkaInstance::WaitForFullRequests() {
+  auto progress = steady_clock::now();
+  int rows = rd_kafka_outq_len(client_);
+  // Seen twice: between an answer and the next request there is none either.
+  for (int none = 0; none < 2 && rows > 0 && !given_up_();) {
+    none = requests_of_rows_ > 0 ? 0 : none + 1;
+    rd_kafka_poll(client_, kRequestPauseMs);
+    const auto now = steady_clock::now();
+    const int rows_before = std::exchange(rows, rd_kafka_outq_len(client_));
+    if (rows != rows_before) progress = now;
+    if (now - progress > kRequestPatience) return;
+  }
+}
+
 KafkaResult RdkafkaInstance::Commit() {
   if (!transactional()) return Flush();
+  WaitForFullRequests();
   KafkaResult result = Repeat("commit a transaction",
                               [this] { return rd_kafka_commit_transaction(client_, kSliceMs); });
   NoteLostAnswers();

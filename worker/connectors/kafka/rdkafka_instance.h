@@ -74,6 +74,10 @@ class RdkafkaInstance {
   KafkaResult JudgeProduced(std::string_view what, rd_kafka_resp_err_t code) const;
   KafkaResult ProduceBatch(int32_t partition);
   KafkaResult ProduceOne(int32_t partition, const KafkaRecordView& record);
+  // For a moment; the queue was full.
+  void WaitForRoom();
+  // Until only rows are left that do not fill a request.
+  void WaitForFullRequests();
   KafkaResult Flush();
   bool SawFatal(std::string_view what, KafkaResult* result) const;
   void NoteLostAnswers();
@@ -89,6 +93,7 @@ class RdkafkaInstance {
   RdkafkaTrouble trouble_;
   // AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit. Of client_'s threads too.
   std::array<Watched, 4> watched_{Watched{.key = 24}, {.key = 25}, {.key = 26}, {.key = 28}};
+  std::atomic<int> requests_of_rows_ = 0;  // under way; too few after one that was never sent
   std::atomic<bool> disturbed_ = false;
 };
 

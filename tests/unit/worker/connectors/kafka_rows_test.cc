@@ -67,7 +67,7 @@ class KafkaRowsTest : public testing::Test {
     }
     return builder.Finish();
   }
-  // Encodes at time 5000 ms into 3 partitions.
+  // Encodes into 3 partitions.
   std::vector<std::string> Encode(Config config, const std::vector<Row>& rows,
                                   int64_t message_bytes_max = 1'000'000) {
     config.Set("brokers", "localhost:9092");
@@ -78,7 +78,7 @@ class KafkaRowsTest : public testing::Test {
     KafkaRows encoder(*parsed, schema_, 3, message_bytes_max, 1);
     std::string out;
     bad_.clear();
-    encoder.Encode(Batch(rows), 5'000, &out, &bad_);
+    encoder.Encode(Batch(rows), &out, &bad_);
     return Texts(out);
   }
 
@@ -105,8 +105,8 @@ TEST_F(KafkaRowsTest, JsonValuesWithoutKeyGoToOnePartitionABatch) {
                             {"headers", ConfigMembers{{"h", "value"}}}},
                      {{1, "a\nb", {}, 0, false, "x"}, {{}, {}, {}, {}, {}, {}}}),
               ElementsAre("1 ~={\"id\":1,\"name\":\"a\\nb\",\"at\":\"1970-01-01T00:00:00Z\","
-                          "\"gone\":false}@5000 h=x",
-                          "1 ~={\"id\":null,\"name\":null,\"at\":null,\"gone\":null}@5000 h=~"));
+                          "\"gone\":false}@-1 h=x",
+                          "1 ~={\"id\":null,\"name\":null,\"at\":null,\"gone\":null}@-1 h=~"));
 }
 
 TEST_F(KafkaRowsTest, RowsAreGroupedByPartitionInTheirOrder) {
@@ -116,19 +116,19 @@ TEST_F(KafkaRowsTest, RowsAreGroupedByPartitionInTheirOrder) {
                                                                        {.part = 2, .value = "c"},
                                                                        {.part = 0, .value = ""},
                                                                        {.part = 2, .value = {}}}),
-      ElementsAre("0 ~=b@5000", "0 ~=@5000", "2 ~=a@5000", "2 ~=c@5000", "2 ~=~@5000"));
+      ElementsAre("0 ~=b@-1", "0 ~=@-1", "2 ~=a@-1", "2 ~=c@-1", "2 ~=~@-1"));
 }
 
 TEST_F(KafkaRowsTest, KeysAreTextsOrObjects) {
   auto rows = Encode(Config{{"format", "raw"}, {"key", ConfigList{"name"}}},
                      {{.name = "a", .value = "v"}, {.name = {}, .value = "w"}});
-  EXPECT_THAT(rows, testing::UnorderedElementsAre("1 a=v@5000", "1 ~=w@5000"));
+  EXPECT_THAT(rows, testing::UnorderedElementsAre("1 a=v@-1", "1 ~=w@-1"));
   rows = Encode(Config{{"format", "raw"}, {"key", ConfigList{"id", "name"}}},
                 {{.id = 7, .name = {}, .value = "v"}});
   EXPECT_THAT(rows[0], HasSubstr(" {\"id\":7,\"name\":null}=v@"));
   rows = Encode(Config{{"format", "raw"}, {"key", ConfigList{"id"}}},
                 {{.id = 7, .value = "v"}, {.id = {}, .value = "w"}});
-  EXPECT_THAT(rows, testing::UnorderedElementsAre(HasSubstr(" {\"id\":7}=v@"), "1 ~=w@5000"));
+  EXPECT_THAT(rows, testing::UnorderedElementsAre(HasSubstr(" {\"id\":7}=v@"), "1 ~=w@-1"));
 }
 
 TEST_F(KafkaRowsTest, TimestampsAndTombstones) {
@@ -139,7 +139,7 @@ TEST_F(KafkaRowsTest, TimestampsAndTombstones) {
                             {"tombstone_column", "gone"},
                             {"headers", ConfigMembers{{"h", "value"}}}},
                      {{1, "k", 0, 1'234'999, false, ""}, {2, "l", 0, {}, true, {}}}),
-              ElementsAre("0 k=1,k,1970-01-01T00:00:01.234999Z@1234 h=", "0 l=~@5000 h=~"));
+              ElementsAre("0 k=1,k,1970-01-01T00:00:01.234999Z@1234 h=", "0 l=~@-1 h=~"));
 }
 
 TEST_F(KafkaRowsTest, RowsThatTheTopicDoesNotTakeAreNamed) {
@@ -155,7 +155,7 @@ TEST_F(KafkaRowsTest, RowsThatTheTopicDoesNotTakeAreNamed) {
                       {.name = "k", .part = 1, .at_us = -1, .value = "1"},
                       {.name = "k", .part = 2, .value = "2"}},
                      100),
-              ElementsAre("1 kk=1@5000", "2 k=2@5000"));
+              ElementsAre("1 kk=1@-1", "2 k=2@-1"));
   ASSERT_EQ(bad_.size(), 4u);
   EXPECT_EQ(bad_[0].row, 1);
   EXPECT_EQ(bad_[0].reason, "its message of 101 bytes is larger than the 100 that the topic takes");

@@ -40,7 +40,7 @@ TEST(KafkaSink, RowsAreSeenWhenTheirCheckpointIsPublishedAndNotBefore) {
   auto prepared = process.Prepare(1);
   ASSERT_TRUE(prepared->ok());
   ASSERT_EQ((*prepared)->size(), 1u);
-  EXPECT_EQ((**prepared)[0].payload, "kafka-stage 1\ng1-0-0-out.records\n63\n3\n1\n");
+  EXPECT_EQ((**prepared)[0].payload, "kafka-stage 1\ng1-0-0-out.records\n60\n3\n1\n");
   ASSERT_TRUE(process.sink->Write(Rows(3, 5)).ok());
   process.executor.RunAll();
   EXPECT_THAT(Ids(kafka), IsEmpty());

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "common/base/concat.h"
@@ -287,6 +288,28 @@ TEST_F(RdkafkaProducerTest, BatchesKeepWithinTheTopicsLimitAndALargerRowIsRefuse
   Fill(*producer, place, 2, Block(1, 10));
   ASSERT_TRUE(Ok(Commit(*producer).status));
   EXPECT_EQ(Committed(topic).size(), 2001u);
+}
+
+TEST_F(RdkafkaProducerTest, AQueueFullOfRowsOfManyPartitionsIsSentAndDoesNotWaitForMore) {
+  const std::string topic = MakeTopic(4);
+  const KafkaMarkerPlace place{.group = NewId(), .topic = topic, .partition = 0};
+  KafkaProducerOptions options = Options(topic, place.group);
+  // Were they waited for, this would take longer than a test may.
+  options.cluster.properties = {{"queue.buffering.max.messages", "20"}, {"linger.ms", "55000"}};
+  auto producer = std::move(transactions_->MakeProducer(options).value());
+  ASSERT_TRUE(Ok(Initialise(*producer).status));
+  std::vector<Row> rows;
+  for (int i = 0; i < 100; ++i) {
+    rows.push_back({.partition = i % 4,
+                    .key = "k",
+                    .value = Concat(i),
+                    .timestamp_ms = i % 8 == 0 ? 1'700'000'000'000 : -1});
+  }
+  Fill(*producer, place, 1, Blocks(rows));
+  ASSERT_TRUE(Ok(Commit(*producer).status));
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& a, const Row& b) { return a.partition < b.partition; });
+  EXPECT_EQ(Timeless(Committed(topic)), Timeless(rows));
 }
 
 TEST_F(RdkafkaProducerTest, WithoutTransactionsRowsAreVisibleWhenTheyAreAcknowledged) {

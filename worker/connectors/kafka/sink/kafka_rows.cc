@@ -126,12 +126,10 @@ std::optional<std::string_view> KafkaRows::ValueOf(const RecordBatch& batch, int
   return values_.Line(row);
 }
 
-int64_t KafkaRows::TimestampOf(const RecordBatch& batch, int64_t row, int64_t now_ms) const {
-  if (timestamp_column_ < 0) return now_ms;
+int64_t KafkaRows::TimestampOf(const RecordBatch& batch, int64_t row) const {
+  if (timestamp_column_ < 0) return -1;
   const Column& column = batch.column(timestamp_column_);
-  if (column.IsNull(row)) return now_ms;
-  const int64_t us = column.Int64(row);
-  return us < 0 ? -1 : us / 1000;
+  return column.IsNull(row) ? -1 : column.Int64(row) / 1000;
 }
 
 int64_t KafkaRows::MessageBytes(const RecordBatch& batch, int64_t row) const {
@@ -149,8 +147,7 @@ std::optional<int64_t> KafkaRows::OwnPartition(const RecordBatch& batch, int64_t
   return column.type() == Type::kInt32 ? column.Int32(row) : column.Int64(row);
 }
 
-bool KafkaRows::IsBad(const RecordBatch& batch, int64_t row, int64_t now_ms,
-                      std::vector<KafkaBadRow>* bad) const {
+bool KafkaRows::IsBad(const RecordBatch& batch, int64_t row, std::vector<KafkaBadRow>* bad) const {
   const int64_t bytes = MessageBytes(batch, row);
   if (bytes > message_bytes_max_) {
     bad->push_back({row, Concat("its message of ", bytes, " bytes is larger than the ",
@@ -164,7 +161,9 @@ bool KafkaRows::IsBad(const RecordBatch& batch, int64_t row, int64_t now_ms,
                      "; the topic has 0 to ", partitions_ - 1)});
     return true;
   }
-  if (TimestampOf(batch, row, now_ms) < 0) {
+  if (timestamp_column_ < 0) return false;
+  const Column& timestamps = batch.column(timestamp_column_);
+  if (!timestamps.IsNull(row) && timestamps.Int64(row) < 0) {
     bad->push_back({row, Concat("column '", schema_->field(timestamp_column_).name,
                                 "' is before 1970, which a message's timestamp cannot be")});
     return true;
@@ -172,7 +171,7 @@ bool KafkaRows::IsBad(const RecordBatch& batch, int64_t row, int64_t now_ms,
   return false;
 }
 
-void KafkaRows::Group(const RecordBatch& batch, int64_t now_ms, std::vector<KafkaBadRow>* bad) {
+void KafkaRows::Group(const RecordBatch& batch, std::vector<KafkaBadRow>* bad) {
   const size_t rows = static_cast<size_t>(batch.rows());
   row_partitions_.resize(rows);
   order_.resize(rows);
@@ -183,7 +182,7 @@ void KafkaRows::Group(const RecordBatch& batch, int64_t now_ms, std::vector<Kafk
   next_partition_ = (next_partition_ + 1) % partitions_;
   for (size_t i = 0; i < rows; ++i) {
     const int64_t row = static_cast<int64_t>(i);
-    if (IsBad(batch, row, now_ms, bad)) {
+    if (IsBad(batch, row, bad)) {
       row_partitions_[i] = -1;
       continue;
     }
@@ -204,12 +203,11 @@ void KafkaRows::Group(const RecordBatch& batch, int64_t now_ms, std::vector<Kafk
   }
 }
 
-void KafkaRows::Encode(const RecordBatch& batch, int64_t now_ms, std::string* out,
-                       std::vector<KafkaBadRow>* bad) {
+void KafkaRows::Encode(const RecordBatch& batch, std::string* out, std::vector<KafkaBadRow>* bad) {
   if (batch.rows() == 0) return;
   if (raw_column_ < 0) Write(batch, format_, &values_);
   if (!key_columns_.empty() && !key_is_text_) Write(batch, KafkaFormat::kJson, &keys_);
-  Group(batch, now_ms, bad);
+  Group(batch, bad);
   header_views_.resize(headers_.size());
   for (size_t i = 0; i < headers_.size(); ++i) header_views_[i].name = headers_[i].name;
   const size_t bytes_per_row =
@@ -230,7 +228,7 @@ void KafkaRows::Encode(const RecordBatch& batch, int64_t now_ms, std::string* ou
       }
       writer.Add({.key = KeyOf(batch, row),
                   .value = ValueOf(batch, row),
-                  .timestamp_ms = TimestampOf(batch, row, now_ms),
+                  .timestamp_ms = TimestampOf(batch, row),
                   .headers = header_views_});
     }
     writer.End();

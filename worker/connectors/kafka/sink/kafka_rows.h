@@ -34,8 +34,7 @@ class KafkaRows {
 
   // Appends blocks with the records of the batch, grouped by partition and in order within each.
   // Rows that the topic does not take are left out and named in `bad`.
-  void Encode(const RecordBatch& batch, int64_t now_ms, std::string* out,
-              std::vector<KafkaBadRow>* bad);
+  void Encode(const RecordBatch& batch, std::string* out, std::vector<KafkaBadRow>* bad);
 
  private:
   // Texts of some columns, a line each.
@@ -58,17 +57,16 @@ class KafkaRows {
   void Write(const RecordBatch& batch, KafkaFormat format, Lines* lines) const;
   std::optional<std::string_view> KeyOf(const RecordBatch& batch, int64_t row) const;
   std::optional<std::string_view> ValueOf(const RecordBatch& batch, int64_t row) const;
-  // Of a column, else `now_ms`; negative: before 1970.
-  int64_t TimestampOf(const RecordBatch& batch, int64_t row, int64_t now_ms) const;
+  // Of a column; -1: none.
+  int64_t TimestampOf(const RecordBatch& batch, int64_t row) const;
   // Bytes of the message as the broker counts them, at most.
   int64_t MessageBytes(const RecordBatch& batch, int64_t row) const;
   // Notes why, if the topic does not take the row.
-  bool IsBad(const RecordBatch& batch, int64_t row, int64_t now_ms,
-             std::vector<KafkaBadRow>* bad) const;
+  bool IsBad(const RecordBatch& batch, int64_t row, std::vector<KafkaBadRow>* bad) const;
   // The partition of the row's own column; no value: it names none.
   std::optional<int64_t> OwnPartition(const RecordBatch& batch, int64_t row) const;
   // Orders the rows by partition: order_ and counts_.
-  void Group(const RecordBatch& batch, int64_t now_ms, std::vector<KafkaBadRow>* bad);
+  void Group(const RecordBatch& batch, std::vector<KafkaBadRow>* bad);
 
   const KafkaFormat format_;
   const SchemaPtr schema_;

@@ -213,9 +213,8 @@ Status KafkaSink::Write(const RecordBatch& batch) {
   WEIR_RETURN_IF_ERROR(status());
   if (batch.rows() == 0) return {};
   std::vector<KafkaBadRow> bad;
-  const int64_t now_ms = context_->clock().WallMicros() / 1000;
   const auto encode = [&](std::string* out) {
-    rows_->Encode(batch, now_ms, out, &bad);
+    rows_->Encode(batch, out, &bad);
     return batch.rows() - static_cast<int64_t>(bad.size());
   };
   if (parts_ != nullptr) {
