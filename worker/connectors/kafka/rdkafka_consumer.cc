@@ -25,7 +25,7 @@ constexpr int kQuestionMs = 5000;
 constexpr size_t kTextBytesMax = 512;
 // Rows that wait in the client: what a job that stands still holds. More would hide longer answers
 // of the broker, but fall out of the cache before they are read.
-constexpr int kQueuedRows = 50'000;
+constexpr int kQueuedRows = 30'000;
 constexpr int kQueuedKilobytes = 16 << 10;
 // Fetched at a time by who reads a row or two; a larger batch of rows comes whole all the same.
 constexpr int kFewBytes = 16 << 10;

@@ -21,6 +21,9 @@ constexpr int64_t kDoubtMicros = 1'000'000;
 constexpr int64_t kAwayMicros = 1'000'000;
 // Checkpoints under way whose positions are remembered.
 constexpr size_t kSnapshotsMax = 32;
+// Taken, decoded and given back before the next: with what the client keeps of each they fit into
+// the second-level cache.
+constexpr size_t kMessagesAtOnce = 512;
 
 }  // namespace
 
@@ -600,20 +603,37 @@ StatusOr<PollResult> KafkaSource::Poll(Output& output) {
     }
     rows_max = std::min(rows_max, due);
   }
-  if (next_ == batch_.rows.size()) {
-    HandleEvents();
-    if (!failed_.ok()) return failed_;
-    if (AllEnded()) return PollResult::kEnded;
-    consumer_->Poll(static_cast<size_t>(rows_max), &batch_);
-    next_ = 0;
-    if (batch_.empty()) return PollResult::kIdle;
-    DropDoubtful();
+  bool picked_any = false;
+  int64_t bytes_max = std::max<int64_t>(1, context_->options().batch_bytes_max);
+  while (rows_max > 0 && bytes_max > 0) {
+    if (next_ == batch_.rows.size()) {
+      // What came with the rows before is looked at when those are emitted.
+      if (picked_any && !batch_.events.empty()) break;
+      HandleEvents();
+      if (!failed_.ok()) return failed_;
+      if (AllEnded()) {
+        if (picked_any) break;
+        return PollResult::kEnded;
+      }
+      consumer_->Poll(std::min(kMessagesAtOnce, static_cast<size_t>(rows_max)), &batch_);
+      next_ = 0;
+      if (batch_.empty()) {
+        if (picked_any) break;
+        return PollResult::kIdle;
+      }
+      DropDoubtful();
+    }
+    WEIR_RETURN_IF_ERROR(Pick(rows_max, &bytes_max));
+    WEIR_RETURN_IF_ERROR(decoder_->Decode(picked_));
+    for (Split* split : touched_) {
+      split->position.row = MarkOf(*std::exchange(split->last, nullptr));
+    }
+    touched_.clear();
+    picked_any = true;
+    if (picked_.empty()) break;
+    rows_max -= static_cast<int64_t>(picked_.size());
+    if (limiter_.has_value()) limiter_->Take(static_cast<int64_t>(picked_.size()));
   }
-  WEIR_RETURN_IF_ERROR(Pick(rows_max));
-  if (limiter_.has_value()) limiter_->Take(static_cast<int64_t>(picked_.size()));
-  WEIR_RETURN_IF_ERROR(decoder_->Decode(picked_));
-  for (Split* split : touched_) split->position.row = MarkOf(*std::exchange(split->last, nullptr));
-  touched_.clear();
   if (decoder_->rows() > 0) output.Emit(decoder_->Finish());
   return PollResult::kRows;
 }
@@ -633,12 +653,10 @@ void KafkaSource::DropDoubtful() {
   }
 }
 
-Status KafkaSource::Pick(int64_t rows_max) {
-  const int64_t bytes_max = std::max<int64_t>(1, context_->options().batch_bytes_max);
+Status KafkaSource::Pick(int64_t rows_max, int64_t* bytes_max) {
   picked_.clear();
-  int64_t bytes = 0;
   for (; next_ < batch_.rows.size(); ++next_) {
-    if (static_cast<int64_t>(picked_.size()) >= rows_max || bytes >= bytes_max) break;
+    if (static_cast<int64_t>(picked_.size()) >= rows_max || *bytes_max <= 0) break;
     const KafkaMessage& message = batch_.rows[next_];
     Split* split = by_tag_[static_cast<size_t>(message.tag)];
     if (!split->reading) continue;
@@ -666,7 +684,7 @@ Status KafkaSource::Pick(int64_t rows_max) {
     ForgetEarlyEnd(*split);
     split->last = &message;
     picked_.push_back(&message);
-    bytes += static_cast<int64_t>(message.value.size() + message.key.size());
+    *bytes_max -= static_cast<int64_t>(message.value.size() + message.key.size());
     position.offset = message.offset + 1;
     if (position.to.has_value() && position.offset >= *position.to) End(split);
   }

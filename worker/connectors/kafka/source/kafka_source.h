@@ -98,8 +98,8 @@ class KafkaSource : public Source {
 
   // ---- rows
   void DropDoubtful();
-  // Moves rows of the batch into picked_, up to `rows_max`.
-  Status Pick(int64_t rows_max);
+  // Moves rows of the batch into picked_, up to `rows_max` and `bytes_max`, which falls by theirs.
+  Status Pick(int64_t rows_max, int64_t* bytes_max);
   Status OnBadRow(const KafkaMessage& message, const Status& why);
   void HandleEvents();
   void OnPartitionEnd(Split* split, int64_t offset);
