@@ -8,6 +8,7 @@
 
 #include "common/base/concat.h"
 #include "tests/unit/worker/connectors/kafka_sink_process.h"
+#include "worker/connectors/kafka/kafka_records.h"
 
 namespace weir {
 namespace {
@@ -110,6 +111,25 @@ TEST(KafkaSink, LargeStagesArePublishedInParts) {
   EXPECT_THAT(Ids(kafka), ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_EQ(kafka.MarkerOf(kIdentity),
             (KafkaMarker{JobId(kJob), Generation(1), CheckpointId(4), 1, 2}));
+}
+
+// Of what is read at a time: rows that are larger, and some that begin in it and do not end there.
+TEST(KafkaSink, StagesAreReadInPiecesOfAnySize) {
+  FakeKafka kafka;
+  kafka.set_message_bytes_max(4'000'000);
+  Process process(kafka, 1);
+  ASSERT_SAYS_OK(process.Open());
+  BatchBuilder builder(std::make_shared<Schema>(IdSchema()));
+  std::vector<int64_t> ids;
+  for (const size_t bytes : {300'000, 500'000, 400'000, 3'000'000, 10, 1'048'000, 2'000'000}) {
+    const int64_t id = static_cast<int64_t>(ids.size());
+    ids.push_back(id);
+    builder.column(0).AppendText(std::string(bytes, '0') + Concat(id));
+    ASSERT_TRUE(process.sink->Write(builder.Finish()).ok());
+  }
+  ASSERT_TRUE((*process.Prepare(1)).ok());
+  ASSERT_SAYS_OK(process.Publish(1));
+  EXPECT_EQ(Ids(kafka), ids);
 }
 
 TEST(KafkaSink, WrongMarkersAreRefusedWithBothSides) {
@@ -237,7 +257,14 @@ TEST(KafkaSink, ADelayedEndDoesNotTearTheNextTransaction) {
 }
 
 TEST(KafkaSink, DamagedAndLostStagesAreNeverPublishedInPart) {
-  for (bool lost : {false, true}) {
+  enum class Damage { kLost, kBitFlipped, kCutOff, kLastBlockCutOff, kLonger };
+  const std::pair<Damage, std::string_view> cases[] = {
+      {Damage::kLost, "is lost"},
+      {Damage::kBitFlipped, "at offset 16"},
+      {Damage::kCutOff, "has 59 bytes with 0 rows; sealed were 60 bytes with 3"},
+      {Damage::kLastBlockCutOff, "has 16 bytes with 0 rows; sealed were 60 bytes with 3"},
+      {Damage::kLonger, "has 61 bytes with 3 rows; sealed were 60 bytes with 3"}};
+  for (const auto& [damage, told] : cases) {
     FakeKafka kafka;
     Process process(kafka, 1);
     ASSERT_SAYS_OK(process.Open());
@@ -245,17 +272,19 @@ TEST(KafkaSink, DamagedAndLostStagesAreNeverPublishedInPart) {
     std::vector<Committable> listed = **process.Prepare(1);
     const std::string path = "/job/staged/g1-0-0-out.records";
     std::string bytes = process.files.Bytes(path);
-    if (lost) {
+    if (damage == Damage::kBitFlipped) bytes.back() ^= 1;
+    if (damage == Damage::kCutOff) bytes.pop_back();
+    if (damage == Damage::kLastBlockCutOff) bytes.resize(kKafkaFileHeaderBytes);
+    if (damage == Damage::kLonger) bytes += '.';
+    if (damage == Damage::kLost) {
       process.files.Delete(path);
     } else {
-      bytes.back() ^= 1;
       process.files.PutFile(path, bytes);
     }
     Process next(kafka, 2, process.files.disk());
     auto status = next.Commit(listed);
     ASSERT_TRUE(status.has_value());
-    EXPECT_THAT(status->message(), HasSubstr(path));
-    EXPECT_THAT(status->message(), HasSubstr(lost ? "is lost" : "at offset 16"));
+    EXPECT_THAT(status->message(), AllOf(HasSubstr(path), HasSubstr(told)));
     EXPECT_FALSE(status->retryable());
     EXPECT_THAT(Ids(kafka), IsEmpty());
     EXPECT_FALSE(kafka.AnyTransactionOpen());

@@ -147,6 +147,16 @@ std::optional<int64_t> KafkaRows::OwnPartition(const RecordBatch& batch, int64_t
   return column.type() == Type::kInt32 ? column.Int32(row) : column.Int64(row);
 }
 
+bool KafkaRows::TakesAll(const RecordBatch& batch) const {
+  if (partition_column_ >= 0 || timestamp_column_ >= 0) return false;
+  // A column may be value, key and each of the headers.
+  const int64_t columns_bytes = (2 + static_cast<int64_t>(headers_.size())) * batch.ByteSize();
+  return kMessageOverheadBytes + static_cast<int64_t>(header_name_bytes_) +
+             kHeaderOverheadBytes * static_cast<int64_t>(headers_.size()) + columns_bytes +
+             static_cast<int64_t>(values_.text.size() + keys_.text.size()) <=
+         message_bytes_max_;
+}
+
 bool KafkaRows::IsBad(const RecordBatch& batch, int64_t row, std::vector<KafkaBadRow>* bad) const {
   const int64_t bytes = MessageBytes(batch, row);
   if (bytes > message_bytes_max_) {
@@ -178,11 +188,12 @@ void KafkaRows::Group(const RecordBatch& batch, std::vector<KafkaBadRow>* bad) {
   // Counts, shifted by two: the sum over them says where each begins, and moves by one while rows
   // are put there.
   begins_.assign(static_cast<size_t>(partitions_) + 2, 0);
+  const bool takes_all = TakesAll(batch);
   const int32_t in_turn = next_partition_;
   next_partition_ = (next_partition_ + 1) % partitions_;
   for (size_t i = 0; i < rows; ++i) {
     const int64_t row = static_cast<int64_t>(i);
-    if (IsBad(batch, row, bad)) {
+    if (!takes_all && IsBad(batch, row, bad)) {
       row_partitions_[i] = -1;
       continue;
     }

@@ -61,6 +61,8 @@ class KafkaRows {
   int64_t TimestampOf(const RecordBatch& batch, int64_t row) const;
   // Bytes of the message as the broker counts them, at most.
   int64_t MessageBytes(const RecordBatch& batch, int64_t row) const;
+  // Whether no row can be one that the topic does not take: the batch as a whole is small enough.
+  bool TakesAll(const RecordBatch& batch) const;
   // Notes why, if the topic does not take the row.
   bool IsBad(const RecordBatch& batch, int64_t row, std::vector<KafkaBadRow>* bad) const;
   // The partition of the row's own column; no value: it names none.

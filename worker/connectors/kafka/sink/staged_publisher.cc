@@ -265,10 +265,10 @@ Co<Status> StagedPublisher::WriteMarker(CheckpointId checkpoint) {
 
 Co<KafkaResult> StagedPublisher::ProduceFile(SealedPart stage) {
   const std::string path = JoinPath(options_.directory, stage.name);
-  int64_t offset = 0;  // of what is read
+  int64_t offset = 0;  // of the next block
+  int64_t read = 0;    // bytes of the file that were seen
   int64_t rows = 0;
   int64_t wanted = kPieceBytes;
-  std::string bytes;  // read and not produced yet
   bool half = false;
   while (offset < stage.bytes) {
     StatusOr<std::string> piece = co_await ReadAt(*options_.files, path, offset, wanted);
@@ -278,19 +278,15 @@ Co<KafkaResult> StagedPublisher::ProduceFile(SealedPart stage) {
                  " has them not)")));
     }
     if (!piece.ok()) co_return LocalFailure(piece.status());
-    if (piece->empty()) break;
-    const int64_t begin = offset - static_cast<int64_t>(bytes.size());
-    const bool first = offset == 0;
-    offset += static_cast<int64_t>(piece->size());
-    bytes += *piece;
+    read = offset + static_cast<int64_t>(piece->size());
     size_t head = 0;
-    if (first) {
-      Status status = CheckKafkaFileHeader(bytes);
+    if (offset == 0) {
+      Status status = CheckKafkaFileHeader(*piece);
       if (!status.ok()) co_return LocalFailure(status.WithContext(path).WithRetry(false));
       head = kKafkaFileHeaderBytes;
     }
-    KafkaBlockReader blocks(std::string_view(bytes).substr(head), path,
-                            begin + static_cast<int64_t>(head));
+    KafkaBlockReader blocks(std::string_view(*piece).substr(head), path,
+                            offset + static_cast<int64_t>(head));
     KafkaBlock block;
     while (true) {
       StatusOr<bool> more = blocks.Next(&block);
@@ -300,21 +296,23 @@ Co<KafkaResult> StagedPublisher::ProduceFile(SealedPart stage) {
       produced_[block.partition] += block.rows;
     }
     const size_t used = head + blocks.used();
-    std::string rest = bytes.substr(used);
-    wanted = std::max<int64_t>(
-        kPieceBytes, static_cast<int64_t>(blocks.wanted()) - static_cast<int64_t>(rest.size()));
-    if (blocks.used() > 0) {
-      bytes.resize(used);
-      if (head > 0) bytes.erase(0, head);
-      KafkaResult result = co_await Produce(std::move(bytes));
-      if (!result.done()) co_return result;
-      if (!std::exchange(half, true)) KillPoint("kafka.half_produced");
+    // A block that is there in part is read again, as a whole.
+    offset += static_cast<int64_t>(used);
+    if (blocks.used() == 0) {
+      if (static_cast<int64_t>(piece->size()) < wanted) break;
+      wanted = std::max(kPieceBytes, static_cast<int64_t>(blocks.wanted()));
+      continue;
     }
-    bytes = std::move(rest);
+    wanted = kPieceBytes;
+    piece->resize(used);
+    if (head > 0) piece->erase(0, head);
+    KafkaResult result = co_await Produce(*std::move(piece));
+    if (!result.done()) co_return result;
+    if (!std::exchange(half, true)) KillPoint("kafka.half_produced");
   }
-  if (offset != stage.bytes || rows != stage.rows || !bytes.empty()) {
+  if (offset != stage.bytes || read != stage.bytes || rows != stage.rows) {
     co_return LocalFailure(
-        DataLossError(Concat(path, " has ", offset, " bytes with ", rows, " rows; sealed were ",
+        DataLossError(Concat(path, " has ", read, " bytes with ", rows, " rows; sealed were ",
                              stage.bytes, " bytes with ", stage.rows))
             .WithRetry(false));
   }
