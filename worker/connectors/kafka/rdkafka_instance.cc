@@ -125,8 +125,21 @@ Status RdkafkaInstance::Create() {
 
 void RdkafkaInstance::Destroy() {
   topic_.reset();
-  if (client_ != nullptr) rd_kafka_destroy(client_);
+  if (client_ != nullptr) {
+    if (transactional()) AwaitRowsUnderWay();
+    rd_kafka_destroy(client_);
+  }
   client_ = nullptr;
+}
+
+// librdkafka 2.0.2 frees the text of a transaction's error first and ends its connections then: a
+// request of rows that is refused in between, as the id was fenced, frees the text once more.
+void RdkafkaInstance::AwaitRowsUnderWay() {
+  rd_kafka_purge(client_, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING);
+  const auto until = steady_clock::now() + kPatience;
+  while (rd_kafka_outq_len(client_) > 0 && steady_clock::now() < until) {
+    rd_kafka_poll(client_, kPauseMs);
+  }
 }
 
 rd_kafka_resp_err_t RdkafkaInstance::OnNew(rd_kafka_t* client, const rd_kafka_conf_t*, void* self,
@@ -211,9 +224,9 @@ KafkaResult RdkafkaInstance::Judge(std::string_view what,
                                    RdkafkaPtr<rd_kafka_error_t> error) const {
   if (error == nullptr) return {};
   const rd_kafka_resp_err_t code = rd_kafka_error_code(error.get());
-  std::string message = Concat(RdkafkaSilence(code, options_.cluster.brokers), "cannot ", what,
-                               ", ", Whom(), ": ", rd_kafka_error_string(error.get()),
-                               Needed(code, transactional()));
+  std::string message =
+      Concat(RdkafkaSilence(code, options_.cluster.brokers), "cannot ", what, ", ", Whom(), ": ",
+             rd_kafka_error_string(error.get()), Needed(code, transactional()));
   if (Fenced(code)) return {KafkaVerdict::kFenced, UnavailableError(std::move(message))};
   KafkaResult fatal;
   if (SawFatal(what, &fatal)) return fatal;

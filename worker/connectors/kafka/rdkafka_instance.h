@@ -39,7 +39,8 @@ class RdkafkaInstance {
   // Waits until the partitions of what was produced belong to the transaction, or it has failed:
   // then SendMarker tells. Whether that was within `timeout_ms`.
   bool WaitForPartitions(int timeout_ms);
-  // May hang. Closes nothing on the broker: an open transaction stays open.
+  // May hang. Closes nothing on the broker: an open transaction stays open. Rows that were not sent
+  // yet are dropped.
   void Destroy();
 
   bool disturbed() const { return disturbed_.load(std::memory_order_relaxed); }
@@ -79,6 +80,8 @@ class RdkafkaInstance {
   // Until only rows are left that do not fill a request.
   void WaitForFullRequests();
   KafkaResult Flush();
+  // Until none is on its way, or kPatience is over.
+  void AwaitRowsUnderWay();
   bool SawFatal(std::string_view what, KafkaResult* result) const;
   void NoteLostAnswers();
   std::string Whom() const;
