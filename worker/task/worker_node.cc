@@ -72,8 +72,8 @@ class SettleAnswer {
                std::function<void(Status)> done)
       : timers_(timers), done_(std::move(done)) {
     if (request.answer_within_us == 0) return;
-    timer_ = timers_.After(
-        request.answer_within_us, [this, &committer, us = request.answer_within_us] {
+    timer_ =
+        timers_.After(request.answer_within_us, [this, &committer, us = request.answer_within_us] {
           std::string waits = committer.waits_for();
           if (waits.empty()) waits = Concat("not done within ", us / 1000, " ms");
           Give(UnavailableError(std::move(waits)));
@@ -371,16 +371,14 @@ void WorkerNode::CheckJob(CheckJobRequest request, DoneWith<JobGraph> done) {
 }
 
 Co<void> WorkerNode::CheckJobFlow(CheckJobRequest request, DoneWith<JobGraph> done) {
-  StatusOr<const Registry*> registry = RegistryOf(request.library_path);
-  if (!registry.ok()) {
-    done(registry.status());
-    co_return;
-  }
+  const std::string library_path = request.library_path;
   std::vector<SettleRequest> succession = std::move(request.succession);
   StatusOr<JobGraph> checked = co_await CheckJobHere(environment_, std::move(request));
   for (SettleRequest& settle : succession) {
     if (!checked.ok()) break;
-    Status status = co_await CheckSuccession(std::move(settle), **registry);
+    StatusOr<const Registry*> registry = RegistryOf(library_path);
+    Status status = registry.status();
+    if (registry.ok()) status = co_await CheckSuccession(std::move(settle), **registry);
     if (!status.ok()) checked = status;
   }
   done(std::move(checked));

@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/storage/file_flows.h"
 #include "worker/connectors/kafka/sink/kafka_stage.h"
+#include "worker/connectors/kafka/sink/sink_topic.h"
 #include "worker/connectors/rate_limit/rate_limiter.h"
 
 namespace weir {
@@ -116,11 +117,7 @@ Co<Status> KafkaCommitter::Describe() {
       context_->timers(), config_.brokers,
       [this](std::string what) { waiting_[-1] = std::move(what); }, kPatienceMicros);
   watch.Begin(Concat("describe topic '", config_.topic, "'"));
-  StatusOr<KafkaTopic> topic =
-      co_await Async<StatusOr<KafkaTopic>>([this](Async<StatusOr<KafkaTopic>>::Done done) {
-        transactions_->DescribeTopic({config_.brokers, config_.properties}, config_.topic,
-                                     std::move(done));
-      });
+  StatusOr<KafkaTopic> topic = co_await DescribeTopic(*transactions_, config_);
   watch.End(topic.status());
   if (!topic.ok()) co_return topic.status().WithContext(name_);
   topic_ = *topic;
@@ -187,13 +184,8 @@ StagedPublisherOptions KafkaCommitter::PublisherOptions(int subtask) {
     }
   }
   options.owner = name_;
-  options.producer = {
-      .cluster = {config_.brokers, config_.properties},
-      .topic = config_.topic,
-      .partitions = topic_.partitions,
-      .transactional_id = KafkaIdentity(config_, context_->job(), context_->uid(), subtask),
-      .transaction_timeout_us = config_.transaction_timeout_us,
-      .message_bytes_max = topic_.message_bytes_max};
+  options.producer = MakeProducerOptions(
+      config_, topic_, KafkaIdentity(config_, context_->job(), context_->uid(), subtask));
   options.directory = context_->staging_directory();
   options.files = &context_->files();
   options.timers = &context_->timers();

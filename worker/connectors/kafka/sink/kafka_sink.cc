@@ -10,6 +10,8 @@
 #include "worker/connectors/kafka/kafka_records.h"
 #include "worker/connectors/kafka/sink/kafka_stage.h"
 #include "worker/connectors/kafka/sink/kafka_store.h"
+#include "worker/connectors/kafka/sink/sink_topic.h"
+#include "worker/connectors/kafka/sink/topic_ends.h"
 #include "worker/connectors/rate_limit/rate_limiter.h"
 
 namespace weir {
@@ -17,9 +19,6 @@ namespace {
 
 constexpr int64_t kRetryFirstMicros = 100'000;
 constexpr int64_t kRetryMaxMicros = 5'000'000;
-// A topic that brokers do not know, perhaps not yet: they may have just come back.
-constexpr int kGoneDoubts = 30;
-constexpr int64_t kDoubtMicros = 1'000'000;
 constexpr int64_t kPublishingBytesMin = 256 << 20;
 // Longer values of a bad row are left out of what is said of it.
 constexpr size_t kToldTextBytesMax = 200;
@@ -79,7 +78,7 @@ Co<void> KafkaSink::OpenTopic(std::function<void(Status)> done) {
   while (true) {
     if (opened) status = co_await Begin();
     const bool is_gone = opened && status.code() == StatusCode::kNotFound;
-    const bool again = opened && (is_gone ? ++doubts < kGoneDoubts : status.retryable());
+    const bool again = opened && (is_gone ? ++doubts < TopicEnds::kGoneDoubts : status.retryable());
     context_->SetWaiting("open", again ? status.message() : "");
     if (!again) {
       context_->timers().After(0, [alive = std::weak_ptr<int>(alive_), done = std::move(done),
@@ -90,18 +89,14 @@ Co<void> KafkaSink::OpenTopic(std::function<void(Status)> done) {
     }
     log::Warning(name_, " cannot begin yet: ", status.message(), " subtask=", context_->subtask(),
                  " retry_ms=", retry_us / 1000);
-    if (is_gone) retry_us = kDoubtMicros;
+    if (is_gone) retry_us = TopicEnds::kDoubtMicros;
     co_await Sleep(context_->timers(), retry_us);
     retry_us = std::min(2 * retry_us, kRetryMaxMicros);
   }
 }
 
 Co<Status> KafkaSink::Describe() {
-  StatusOr<KafkaTopic> topic =
-      co_await Async<StatusOr<KafkaTopic>>([this](Async<StatusOr<KafkaTopic>>::Done done) {
-        transactions_->DescribeTopic({config_.brokers, config_.properties}, config_.topic,
-                                     std::move(done));
-      });
+  StatusOr<KafkaTopic> topic = co_await DescribeTopic(*transactions_, config_);
   if (!topic.ok()) co_return topic.status().WithContext(name_);
   topic_ = *topic;
   if (topic_.partitions > 0) co_return Status();
@@ -121,21 +116,12 @@ Co<Status> KafkaSink::Begin() {
   co_return Status();
 }
 
-KafkaProducerOptions KafkaSink::ProducerOptions(std::string transactional_id) const {
-  return {.cluster = {config_.brokers, config_.properties},
-          .topic = config_.topic,
-          .partitions = topic_.partitions,
-          .transactional_id = std::move(transactional_id),
-          .transaction_timeout_us = config_.transaction_timeout_us,
-          .message_bytes_max = topic_.message_bytes_max};
-}
-
 void KafkaSink::BeginStaging() {
   SinkContext& context = *context_;
   StagedPublisherOptions publisher;
   publisher.owner = name_;
-  publisher.producer =
-      ProducerOptions(KafkaIdentity(config_, context.job(), context.uid(), context.subtask()));
+  publisher.producer = MakeProducerOptions(
+      config_, topic_, KafkaIdentity(config_, context.job(), context.uid(), context.subtask()));
   publisher.job = context.job();
   publisher.generation = context.generation();
   publisher.directory = context.staging_directory();
@@ -176,7 +162,7 @@ void KafkaSink::BeginStaging() {
 
 Co<Status> KafkaSink::BeginSending() {
   StatusOr<std::unique_ptr<TransactionalProducer>> producer =
-      transactions_->MakeProducer(ProducerOptions(""));
+      transactions_->MakeProducer(MakeProducerOptions(config_, topic_, ""));
   if (!producer.ok()) co_return producer.status().WithContext(name_);
   TransactionalProducer& made = **producer;
   KafkaResult result = co_await Async<KafkaResult>(

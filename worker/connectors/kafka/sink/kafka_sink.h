@@ -45,7 +45,6 @@ class KafkaSink : public Sink {
   Co<Status> Begin();
   void BeginStaging();
   Co<Status> BeginSending();
-  KafkaProducerOptions ProducerOptions(std::string transactional_id) const;
   // Of the rows that are written.
   void SetOwner(CommittableOwner& owner);
   const Status& status() const;

@@ -8,9 +8,7 @@
 namespace weir {
 namespace {
 
-constexpr int64_t kDoubtMicros = 1'000'000;
 constexpr int kShortDoubts = 6;
-constexpr int kGoneDoubts = 30;
 
 }  // namespace
 

@@ -20,6 +20,11 @@ namespace weir {
 // Lifetime: `timers` and `watch` outlive it. Thread: confined to the executor of its timers.
 class TopicEnds {
  public:
+  // A topic that brokers do not know is looked for again so many times, for they may have just come
+  // back and not know it yet; and how long after each time.
+  static constexpr int kGoneDoubts = 30;
+  static constexpr int64_t kDoubtMicros = 1'000'000;
+
   TopicEnds(std::string topic, std::string brokers, Timers& timers, AnswerWatch& watch)
       : topic_(std::move(topic)), brokers_(std::move(brokers)), timers_(timers), watch_(watch) {}
 

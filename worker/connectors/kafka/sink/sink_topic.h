@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "common/base/status.h"
+#include "common/graph/kafka_configs.h"
+#include "common/threading/co.h"
+#include "worker/connectors/kafka/kafka_client.h"
+
+// What whoever writes to the topic of a kafka.sink needs to know of it: the sink and its committer.
+namespace weir {
+
+Async<StatusOr<KafkaTopic>> DescribeTopic(KafkaTransactions& transactions,
+                                          const KafkaSinkConfig& config);
+
+// `transactional_id`: "" of a producer without transactions.
+KafkaProducerOptions MakeProducerOptions(const KafkaSinkConfig& config, const KafkaTopic& topic,
+                                         std::string transactional_id);
+
+}  // namespace weir
