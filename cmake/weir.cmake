@@ -11,6 +11,18 @@
 
 set_property(GLOBAL PROPERTY WEIR_LIBRARIES "")
 
+# The headers of the standard library that most files of libraries include: a third of a second of
+# compile time in each. Sanitizer builds go without, so that a file which does not include what it
+# uses is found out.
+if(WEIR_SANITIZE STREQUAL "")
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/library_headers/empty.cc CONTENT "")
+  add_library(weir_library_headers STATIC ${CMAKE_BINARY_DIR}/library_headers/empty.cc)
+  target_precompile_headers(weir_library_headers PRIVATE
+    <algorithm> <atomic> <chrono> <cstdint> <cstring> <deque> <functional> <map> <memory> <mutex>
+    <optional> <set> <string> <string_view> <thread> <utility> <vector>)
+endif()
+
+
 if(WEIR_TESTS)
   # Everything that a ThreadSanitizer build compiles: the tests labelled `tsan` and no gRPC.
   add_custom_target(tsan_tests)
@@ -45,6 +57,9 @@ function(weir_library name)
     set(scope PUBLIC)
     add_library(${name} STATIC ${arg_SOURCES})
     target_link_libraries(${name} PRIVATE ${arg_PRIVATE_DEPS})
+    if(TARGET weir_library_headers)
+      target_precompile_headers(${name} REUSE_FROM weir_library_headers)
+    endif()
   else()
     set(scope INTERFACE)
     add_library(${name} INTERFACE)
