@@ -1,12 +1,13 @@
 #pragma once
 
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "common/base/check.h"
 
 namespace weir {
 
@@ -94,7 +95,7 @@ class [[nodiscard]] StatusOr {
  public:
   StatusOr(T value) : value_(std::move(value)) {}         // NOLINT: implicit by design
   StatusOr(Status status) : status_(std::move(status)) {  // NOLINT: implicit by design
-    if (status_.ok()) std::abort();
+    WEIR_CHECK_MESSAGE(!status_.ok(), "OK has no value to stand in for");
   }
   template <typename U>
     requires(std::is_convertible_v<U, T> && !std::is_same_v<std::decay_t<U>, T> &&
@@ -123,9 +124,7 @@ class [[nodiscard]] StatusOr {
   const T* operator->() const { return &value(); }
 
  private:
-  void Require() const {
-    if (!value_.has_value()) std::abort();
-  }
+  void Require() const { WEIR_CHECK_MESSAGE(value_.has_value(), status_.message()); }
   Status status_;
   std::optional<T> value_;
 };
