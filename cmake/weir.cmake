@@ -11,6 +11,9 @@
 
 set_property(GLOBAL PROPERTY WEIR_LIBRARIES "")
 
+# For files of libraries that no row passes and that are slow to optimise: a command line, protobuf's messages.
+set(WEIR_COLD_OPTIONS $<$<CONFIG:Release>:-O1>)
+
 # The headers of the standard library that most files of libraries include: a third of a second of
 # compile time in each. Sanitizer builds go without, so that a file which does not include what it
 # uses is found out.
@@ -21,7 +24,6 @@ if(WEIR_SANITIZE STREQUAL "")
     <algorithm> <atomic> <chrono> <cstdint> <cstring> <deque> <functional> <map> <memory> <mutex>
     <optional> <set> <string> <string_view> <thread> <utility> <vector>)
 endif()
-
 
 if(WEIR_TESTS)
   # Everything that a ThreadSanitizer build compiles: the tests labelled `tsan` and no gRPC.
