@@ -186,6 +186,26 @@ class Quick(Case):
             self.client.wait_until_settled(topic, SETTLED_S)
             self.assertNotIn(b"b", [r.key for r in self.client.read_topic(topic)])
 
+    def test_rows_that_the_broker_would_refuse(self):
+        """Timestamps too far from the clock, and null keys of a compacted topic."""
+        topic = self.k.topic("out", 1, **{"cleanup.policy": "compact",
+                                          "message.timestamp.before.max.ms": 3_600_000})
+
+        def row(key, hours, v="x"):
+            at = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=hours)
+            return {"key": key, "at": at.isoformat().replace("+00:00", "Z"), "value": v}
+        rows = [row("ahead", 2), row("a", 0.9), row(None, 0), row("b", -0.9, None), row("old", -2)]
+        for delivery in ("exactly_once", "at_least_once"):
+            with self.subTest(delivery=delivery):
+                before = len(self.client.read_topic(topic))
+                _, records = self.publish(
+                    rows, {"key": "STRING", "at": "TIMESTAMP", "value": "STRING"}, topic,
+                    format="raw", key=["key"], timestamp_column="at", delivery=delivery,
+                    bad_data="drop")
+                self.assertEqual([(r.key, r.value) for r in records[before:]],
+                                 [(b"a", b"x"), (b"b", None)])
+                self.assertEqual(self.left_out(), 3)
+
     def test_at_least_once(self):
         source, topic = FileInput(self.cluster.folder / "least"), self.k.topic("out")
         source.add(made(3000))

@@ -129,7 +129,10 @@ class FakeKafka {
     for (const auto& log : logs_) ends.push_back(static_cast<int64_t>(log.size()));
     return ends;
   }
-  KafkaTopic topic() const { return {static_cast<int32_t>(logs_.size()), message_bytes_max_}; }
+  KafkaTopic topic() const {
+    return {.partitions = static_cast<int32_t>(logs_.size()),
+            .message_bytes_max = message_bytes_max_};
+  }
 
  private:
   static constexpr size_t kNone = SIZE_MAX;

@@ -33,6 +33,9 @@ class KafkaAdmin {
   // `timeout_us`; says what was the last that happened.
   virtual void Look(Executor& owner, KafkaCluster cluster, std::vector<std::string> wanted,
                     int64_t timeout_us, std::function<void(StatusOr<KafkaClusterView>)> done) = 0;
+  // As KafkaTransactions::DescribeTopic.
+  virtual void Describe(Executor& owner, KafkaCluster cluster, std::string topic,
+                        int64_t timeout_us, std::function<void(StatusOr<KafkaTopic>)> done) = 0;
   // Whether rows of the topics may be read, and offsets committed to the group: commits one of a
   // partition that no topic has, which changes nothing. User error: what is not permitted.
   virtual void TryReading(Executor& owner, KafkaCluster cluster, std::string group,

@@ -28,6 +28,14 @@ Async<StatusOr<KafkaClusterView>> Look(KafkaAdmin& admin, Executor& owner,
       });
 }
 
+Async<StatusOr<KafkaTopic>> Describe(KafkaAdmin& admin, Executor& owner,
+                                     const KafkaCluster& cluster, const std::string& topic) {
+  return Async<StatusOr<KafkaTopic>>(
+      [&admin, &owner, cluster, topic](std::function<void(StatusOr<KafkaTopic>)> done) {
+        admin.Describe(owner, cluster, topic, kTrialTimeoutUs, std::move(done));
+      });
+}
+
 Async<Status> TryReading(KafkaAdmin& admin, Executor& owner, const KafkaCluster& cluster,
                          const std::string& group, const std::vector<std::string>& topics) {
   return Async<Status>([&admin, &owner, cluster, group, topics](std::function<void(Status)> done) {
@@ -46,6 +54,7 @@ Async<Status> TryTransaction(KafkaAdmin& admin, Executor& owner,
 struct CheckedSink {
   KafkaCluster cluster;
   std::string topic;
+  bool has_key = false;
   bool exactly_once = true;
   std::string id_prefix;  // "": the job's id
   int64_t transaction_timeout_us = 0;
@@ -56,6 +65,7 @@ StatusOr<CheckedSink> ParseCheckedSink(const Config& config) {
   WEIR_ASSIGN_OR_RETURN(sink.cluster.properties,
                         KafkaPropertiesField(config, KafkaRole::kProducer));
   WEIR_ASSIGN_OR_RETURN(sink.topic, config.Text("topic"));
+  sink.has_key = Given(config, "key");
   WEIR_ASSIGN_OR_RETURN(std::string delivery, config.Text("delivery", "exactly_once"));
   sink.exactly_once = delivery == "exactly_once";
   WEIR_ASSIGN_OR_RETURN(sink.id_prefix, config.Text("transactional_id_prefix", ""));
@@ -163,6 +173,16 @@ Co<Status> CheckKafkaSink(KafkaAdmin& admin, Executor& owner, Config config, Job
   StatusOr<KafkaClusterView> view = co_await Look(admin, owner, sink->cluster, wanted);
   if (!view.ok()) co_return Refused(view.status());
   if (Status status = CheckTopic(*view, sink->topic, brokers); !status.ok()) co_return status;
+  if (!sink->has_key) {
+    StatusOr<KafkaTopic> topic = co_await Describe(admin, owner, sink->cluster, sink->topic);
+    if (!topic.ok()) co_return Refused(topic.status());
+    if (topic->compacted) {
+      co_return FailedPreconditionError(
+          Concat("topic '", sink->topic, "' at ", brokers,
+                 " takes no row without key, as its cleanup.policy contains compact: set 'key' to "
+                 "the columns that make the key"));
+    }
+  }
   if (!sink->exactly_once) co_return Status();
   const std::optional<int64_t> timeout_us_max = view->transaction_timeout_us_max;
   if (timeout_us_max.has_value() && sink->transaction_timeout_us > *timeout_us_max) {

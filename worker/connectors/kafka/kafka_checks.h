@@ -21,7 +21,8 @@ namespace weir {
 Co<Status> CheckKafkaSource(KafkaAdmin& admin, Executor& owner, Config config, std::string job_name,
                             std::string uid);
 
-// The brokers answer, the topic exists, and exactly-once: the transaction timeout is one that the
+// The brokers answer, the topic exists, it is not compacted where the sink gives no keys, and
+// exactly-once: the transaction timeout is one that the
 // brokers allow, and a transaction of the sink's first identity may be made. That fences whoever
 // has the identity: no live job may have it.
 Co<Status> CheckKafkaSink(KafkaAdmin& admin, Executor& owner, Config config, JobId job,

@@ -78,6 +78,10 @@ struct KafkaTopic {
   // Of one message as the broker counts it: max.message.bytes of the topic, which is the broker's
   // message.max.bytes unless set.
   int64_t message_bytes_max = 0;
+  // How far a message's timestamp may be ahead of the broker's clock, and behind it.
+  int64_t timestamp_ahead_ms_max = INT64_MAX;
+  int64_t timestamp_behind_ms_max = INT64_MAX;
+  bool compacted = false;  // takes no message without key
 };
 
 // One instance of a producer with a transactional id. The calls of a transaction follow one

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <functional>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -21,6 +23,22 @@ constexpr size_t kTextBytesMax = 512;
 constexpr int kMarkerSliceMs = 1000;
 constexpr int kGroupFirstSliceMs = 100;
 constexpr int kMetadataFirstSliceMs = 500;
+
+using RdkafkaConfig = std::map<std::string, std::string, std::less<>>;
+
+std::string_view Text(const RdkafkaConfig& config, std::string_view name) {
+  const auto found = config.find(name);
+  return found == config.end() ? std::string_view() : std::string_view(found->second);
+}
+
+std::optional<int64_t> Number(const RdkafkaConfig& config, std::string_view name) {
+  const std::string_view digits = Text(config, name);
+  int64_t number = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, bad] = std::from_chars(digits.data(), end, number);
+  return bad == std::errc() && stop == end && !digits.empty() ? std::optional(number)
+                                                              : std::nullopt;
+}
 
 // A client that makes no topic by asking for it. Thread: confined to its owner.
 class Questioner {
@@ -93,11 +111,11 @@ class Questioner {
                                     : RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
   }
 
-  // A number in the config of a topic or a broker; no value where it may not be read.
-  StatusOr<std::optional<int64_t>> ConfigNumber(rd_kafka_ResourceType_t type,
-                                                const std::string& resource,
-                                                std::string_view name) {
-    const std::string what = Concat("describe the config of '", resource, "'");
+  // The config of a topic or a broker; empty where it may not be read.
+  StatusOr<RdkafkaConfig> ConfigOf(rd_kafka_ResourceType_t type, const std::string& resource) {
+    const std::string whose =
+        Concat(type == RD_KAFKA_RESOURCE_BROKER ? "broker " : "topic ", resource);
+    const std::string what = Concat("describe the config of ", whose);
     RdkafkaPtr<rd_kafka_queue_t> queue(rd_kafka_queue_new(client_));
     rd_kafka_ConfigResource_t* asked = rd_kafka_ConfigResource_new(type, resource.c_str());
     rd_kafka_AdminOptions_t* options =
@@ -123,8 +141,8 @@ class Questioner {
     }
     if (error == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED ||
         error == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED) {
-      log::Info("kafka: ", name, " of '", resource, "' may not be read at ", brokers_);
-      return std::optional<int64_t>();
+      log::Info("kafka: the config of ", whose, " may not be read at ", brokers_);
+      return RdkafkaConfig();
     }
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
       return Failed(what, error, error_text == nullptr ? "" : error_text);
@@ -133,15 +151,12 @@ class Questioner {
     const rd_kafka_ConfigEntry_t** entries =
         resources_count == 1 ? rd_kafka_ConfigResource_configs(resources[0], &entries_count)
                              : nullptr;
+    RdkafkaConfig config;
     for (size_t i = 0; i < entries_count; ++i) {
       const char* value = rd_kafka_ConfigEntry_value(entries[i]);
-      if (rd_kafka_ConfigEntry_name(entries[i]) != name || value == nullptr) continue;
-      const std::string_view digits = value;
-      int64_t number = 0;
-      auto [end, bad] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-      if (bad == std::errc() && end == digits.data() + digits.size()) return std::optional(number);
+      if (value != nullptr) config[rd_kafka_ConfigEntry_name(entries[i])] = value;
     }
-    return std::optional<int64_t>();
+    return config;
   }
 
   // Whether the cluster said that the client may not see its group. It comes as a message.
@@ -217,10 +232,20 @@ StatusOr<KafkaTopic> DescribeRdkafkaTopic(const KafkaCluster& cluster, const std
   KafkaTopic described;
   described.partitions = metadata->topics[0].partition_cnt;
   described.message_bytes_max = KafkaProducerOptions().message_bytes_max;
-  WEIR_ASSIGN_OR_RETURN(
-      std::optional<int64_t> message_bytes_max,
-      questioner->ConfigNumber(RD_KAFKA_RESOURCE_TOPIC, topic, "max.message.bytes"));
-  if (message_bytes_max.has_value()) described.message_bytes_max = *message_bytes_max;
+  WEIR_ASSIGN_OR_RETURN(RdkafkaConfig config, questioner->ConfigOf(RD_KAFKA_RESOURCE_TOPIC, topic));
+  described.message_bytes_max =
+      Number(config, "max.message.bytes").value_or(described.message_bytes_max);
+  if (Text(config, "message.timestamp.type") != "LogAppendTime") {
+    // Brokers before 3.6 have one limit for both.
+    const int64_t both_ms =
+        Number(config, "message.timestamp.difference.max.ms").value_or(INT64_MAX);
+    described.timestamp_ahead_ms_max =
+        Number(config, "message.timestamp.after.max.ms").value_or(both_ms);
+    described.timestamp_behind_ms_max =
+        Number(config, "message.timestamp.before.max.ms").value_or(both_ms);
+  }
+  // "compact", or "compact,delete".
+  described.compacted = Text(config, "cleanup.policy").find("compact") != std::string_view::npos;
   return described;
 }
 
@@ -251,10 +276,11 @@ StatusOr<KafkaClusterView> LookAtRdkafkaCluster(const KafkaCluster& cluster,
             [](const KafkaListedTopic& a, const KafkaListedTopic& b) { return a.name < b.name; });
   if (metadata->broker_cnt == 0) return view;
   WEIR_ASSIGN_OR_RETURN(
-      std::optional<int64_t> timeout_ms_max,
-      questioner->ConfigNumber(RD_KAFKA_RESOURCE_BROKER, Concat(metadata->brokers[0].id),
-                               "transaction.max.timeout.ms"));
-  if (timeout_ms_max.has_value()) view.transaction_timeout_us_max = *timeout_ms_max * 1000;
+      RdkafkaConfig config,
+      questioner->ConfigOf(RD_KAFKA_RESOURCE_BROKER, Concat(metadata->brokers[0].id)));
+  if (const std::optional<int64_t> timeout_ms_max = Number(config, "transaction.max.timeout.ms")) {
+    view.transaction_timeout_us_max = *timeout_ms_max * 1000;
+  }
   return view;
 }
 

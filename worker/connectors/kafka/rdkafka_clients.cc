@@ -77,6 +77,17 @@ void RdkafkaClients::Look(Executor& owner, KafkaCluster cluster, std::vector<std
   });
 }
 
+void RdkafkaClients::Describe(Executor& owner, KafkaCluster cluster, std::string topic,
+                              int64_t timeout_us, std::function<void(StatusOr<KafkaTopic>)> done) {
+  RunOnce(threads_, [&owner, cluster = std::move(cluster), topic = std::move(topic), timeout_us,
+                     done = std::move(done)]() mutable {
+    owner.Post([done = std::move(done), described = DescribeRdkafkaTopic(
+                                            cluster, topic, static_cast<int>(timeout_us / 1000))] {
+      done(described);
+    });
+  });
+}
+
 void RdkafkaClients::TryReading(Executor& owner, KafkaCluster cluster, std::string group,
                                 std::vector<std::string> topics, int64_t timeout_us,
                                 std::function<void(Status)> done) {

@@ -23,6 +23,8 @@ class RdkafkaClients : public KafkaClients, public KafkaConsumers, public KafkaA
 
   void Look(Executor& owner, KafkaCluster cluster, std::vector<std::string> wanted,
             int64_t timeout_us, std::function<void(StatusOr<KafkaClusterView>)> done) override;
+  void Describe(Executor& owner, KafkaCluster cluster, std::string topic, int64_t timeout_us,
+                std::function<void(StatusOr<KafkaTopic>)> done) override;
   void TryReading(Executor& owner, KafkaCluster cluster, std::string group,
                   std::vector<std::string> topics, int64_t timeout_us,
                   std::function<void(Status)> done) override;

@@ -99,6 +99,20 @@ TEST_F(KafkaChecksTest, OffsetsOfAPartitionThatIsNotThereAreRefused) {
                                       HasSubstr(topic), HasSubstr("which has 2")));
 }
 
+TEST_F(KafkaChecksTest, ASinkWithoutKeyIsRefusedForACompactedTopic) {
+  const std::string topic = test_kafka::MakeTopic(1, {{"cleanup.policy", "compact,delete"}});
+  Config config = SinkConfig(topic);
+  for (const char* delivery : {"exactly_once", "at_least_once"}) {
+    config.Set("delivery", delivery);
+    Status status = Sink(config);
+    EXPECT_EQ(status.domain(), ErrorDomain::kUser);
+    EXPECT_THAT(status.message(), AllOf(HasSubstr(Concat("topic '", topic, "'")),
+                                        HasSubstr("cleanup.policy"), HasSubstr("set 'key'")));
+  }
+  config.Set("key", ConfigList{"id"});
+  EXPECT_EQ(Sink(config).ToString(), "OK");
+}
+
 TEST_F(KafkaChecksTest, ATransactionTimeoutAboveTheBrokersIsNamedWithTheirs) {
   Config config = SinkConfig(test_kafka::MakeTopic(1));
   config.Set("transaction_timeout", "901s");

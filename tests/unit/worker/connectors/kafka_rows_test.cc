@@ -46,6 +46,8 @@ struct Row {
   std::optional<std::string> value = {};
 };
 
+constexpr int64_t kNowUs = 1'357'034'400'000'000;  // 2013-01-01T10:00:00Z
+
 class KafkaRowsTest : public testing::Test {
  protected:
   RecordBatch Batch(const std::vector<Row>& rows) {
@@ -69,16 +71,17 @@ class KafkaRowsTest : public testing::Test {
   }
   // Encodes into 3 partitions.
   std::vector<std::string> Encode(Config config, const std::vector<Row>& rows,
-                                  int64_t message_bytes_max = 1'000'000) {
+                                  KafkaTopic topic = {.message_bytes_max = 1'000'000}) {
     config.Set("brokers", "localhost:9092");
     config.Set("topic", "out");
     StatusOr<KafkaSinkConfig> parsed = ParseKafkaSinkConfig(config);
     EXPECT_TRUE(parsed.ok()) << parsed.status();
     EXPECT_TRUE(CheckKafkaSinkInput(*parsed, *schema_).ok());
-    KafkaRows encoder(*parsed, schema_, 3, message_bytes_max, 1);
+    topic.partitions = 3;
+    KafkaRows encoder(*parsed, schema_, topic, 1);
     std::string out;
     bad_.clear();
-    encoder.Encode(Batch(rows), &out, &bad_);
+    encoder.Encode(Batch(rows), kNowUs, &out, &bad_);
     return Texts(out);
   }
 
@@ -154,7 +157,7 @@ TEST_F(KafkaRowsTest, RowsThatTheTopicDoesNotTakeAreNamed) {
                       {.name = "k", .part = -1, .value = "1"},
                       {.name = "k", .part = 1, .at_us = -1, .value = "1"},
                       {.name = "k", .part = 2, .value = "2"}},
-                     100),
+                     {.message_bytes_max = 100}),
               ElementsAre("1 kk=1@-1", "2 k=2@-1"));
   ASSERT_EQ(bad_.size(), 4u);
   EXPECT_EQ(bad_[0].row, 1);
@@ -163,6 +166,44 @@ TEST_F(KafkaRowsTest, RowsThatTheTopicDoesNotTakeAreNamed) {
   EXPECT_EQ(bad_[2].reason, "column 'part' names partition -1; the topic has 0 to 2");
   EXPECT_EQ(bad_[3].row, 4);
   EXPECT_THAT(bad_[3].reason, HasSubstr("before 1970"));
+}
+
+TEST_F(KafkaRowsTest, TimestampsKeepWithinTheTopicsLimits) {
+  const KafkaTopic limited{.message_bytes_max = 1'000'000,
+                           .timestamp_ahead_ms_max = 3'600'000,
+                           .timestamp_behind_ms_max = 60'000};
+  const Config config{{"format", "raw"}, {"partition_column", "part"}, {"timestamp_column", "at"}};
+  const auto rows = [](int64_t ms) {
+    return std::vector<Row>{{.part = 0, .at_us = kNowUs + ms * 1000, .value = "v"}};
+  };
+  for (const int64_t ms : {3'600'000, 0, -60'000}) {
+    EXPECT_EQ(Encode(config, rows(ms), limited).size(), 1u) << ms;
+  }
+  EXPECT_THAT(Encode(config, rows(3'600'001), limited), testing::IsEmpty());
+  EXPECT_EQ(bad_.at(0).reason,
+            "column 'at' is 2013-01-01T11:00:00.001Z, more than 3600000 ms ahead of the clock "
+            "(2013-01-01T10:00:00Z), which the topic does not take "
+            "(message.timestamp.after.max.ms)");
+  EXPECT_THAT(Encode(config, rows(-60'001), limited), testing::IsEmpty());
+  EXPECT_THAT(bad_.at(0).reason, HasSubstr("2013-01-01T09:58:59.999Z, more than 60000 ms behind"));
+  EXPECT_EQ(Encode(config, rows(1'000'000'000'000)).size(), 1u);
+  EXPECT_EQ(Encode(config, {{.part = 0, .value = "v"}}, limited).size(), 1u);
+}
+
+TEST_F(KafkaRowsTest, ACompactedTopicTakesNoRowWithoutKey) {
+  const KafkaTopic compacted{.message_bytes_max = 1'000'000, .compacted = true};
+  const std::vector<Row> rows = {{.name = "a", .value = {}}, {.name = {}, .value = "w"}};
+  const Config keyed{{"format", "raw"}, {"key", ConfigList{"name"}}};
+  EXPECT_THAT(Encode(keyed, rows, compacted), ElementsAre("1 a=~@-1"));
+  ASSERT_EQ(bad_.size(), 1u);
+  EXPECT_EQ(bad_[0].row, 1);
+  EXPECT_EQ(bad_[0].reason,
+            "its key, column 'name', is null, and the topic takes no row without key (its "
+            "cleanup.policy contains compact)");
+  EXPECT_THAT(Encode({{"format", "raw"}}, rows, compacted), testing::IsEmpty());
+  EXPECT_THAT(bad_.at(1).reason, HasSubstr("it has no key"));
+  EXPECT_EQ(Encode({{"format", "raw"}, {"key", ConfigList{"id", "name"}}}, rows, compacted).size(),
+            2u);
 }
 
 TEST(KafkaSinkConfig, WrongOnesAreRefused) {

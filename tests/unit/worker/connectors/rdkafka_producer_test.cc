@@ -246,7 +246,9 @@ TEST_F(RdkafkaProducerTest, AMarkerOfAnotherMakeIsRefused) {
 }
 
 TEST_F(RdkafkaProducerTest, BatchesKeepWithinTheTopicsLimitAndALargerRowIsRefusedByItsSize) {
-  const std::string topic = MakeTopic(1, {{"max.message.bytes", "5000"}});
+  const std::string topic = MakeTopic(1, {{"max.message.bytes", "5000"},
+                                          {"message.timestamp.after.max.ms", "7000"},
+                                          {"message.timestamp.before.max.ms", "86400000"}});
   std::optional<StatusOr<KafkaTopic>> described;
   transactions_->DescribeTopic({.brokers = brokers_, .properties = {}}, topic,
                                [&](auto answer) { described = std::move(answer); });
@@ -254,6 +256,9 @@ TEST_F(RdkafkaProducerTest, BatchesKeepWithinTheTopicsLimitAndALargerRowIsRefuse
   ASSERT_TRUE(Ok(described->status()));
   EXPECT_EQ((*described)->partitions, 1);
   EXPECT_EQ((*described)->message_bytes_max, 5000);
+  EXPECT_EQ((*described)->timestamp_ahead_ms_max, 7000);
+  EXPECT_EQ((*described)->timestamp_behind_ms_max, 86'400'000);
+  EXPECT_FALSE((*described)->compacted);
 
   const KafkaMarkerPlace place{.group = NewId(), .topic = topic, .partition = 0};
   KafkaProducerOptions options = Options(topic, place.group);

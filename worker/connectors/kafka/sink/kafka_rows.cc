@@ -8,6 +8,7 @@
 #include "common/base/concat.h"
 #include "common/record/csv_format.h"
 #include "common/record/json_format.h"
+#include "common/record/text_values.h"
 
 namespace weir {
 namespace {
@@ -20,6 +21,11 @@ constexpr int64_t kHeaderOverheadBytes = 10;
 
 int64_t SizeOf(const std::optional<std::string_view>& bytes) {
   return bytes.has_value() ? static_cast<int64_t>(bytes->size()) : 0;
+}
+
+std::string TimeText(int64_t at_us) {
+  char text[kTimestampTextBytesMax];
+  return std::string(text, WriteTimestamp(at_us, text));
 }
 
 std::optional<std::string_view> TextOf(const Column& column, int64_t row) {
@@ -60,13 +66,12 @@ int32_t KafkaPartitionOf(std::string_view key, int32_t partitions) {
   return static_cast<int32_t>(KafkaMurmur2(key) & 0x7fffffff) % partitions;
 }
 
-KafkaRows::KafkaRows(const KafkaSinkConfig& config, SchemaPtr schema, int32_t partitions,
-                     int64_t message_bytes_max, int32_t first_partition)
+KafkaRows::KafkaRows(const KafkaSinkConfig& config, SchemaPtr schema, const KafkaTopic& topic,
+                     int32_t first_partition)
     : format_(config.format),
       schema_(std::move(schema)),
-      partitions_(partitions),
-      message_bytes_max_(message_bytes_max),
-      next_partition_(first_partition % partitions) {
+      topic_(topic),
+      next_partition_(first_partition % topic.partitions) {
   const auto index_of = [&](const std::string& name) {
     return name.empty() ? -1 : schema_->IndexOf(name);
   };
@@ -149,36 +154,69 @@ std::optional<int64_t> KafkaRows::OwnPartition(const RecordBatch& batch, int64_t
 
 bool KafkaRows::TakesAll(const RecordBatch& batch) const {
   if (partition_column_ >= 0 || timestamp_column_ >= 0) return false;
+  // Of several columns the key is an object, never null.
+  const bool may_lack_key = key_columns_.empty() ||
+                            (key_columns_.size() == 1 && batch.column(key_columns_[0]).has_nulls());
+  if (topic_.compacted && may_lack_key) return false;
   // A column may be value, key and each of the headers.
   const int64_t columns_bytes = (2 + static_cast<int64_t>(headers_.size())) * batch.ByteSize();
   return kMessageOverheadBytes + static_cast<int64_t>(header_name_bytes_) +
              kHeaderOverheadBytes * static_cast<int64_t>(headers_.size()) + columns_bytes +
              static_cast<int64_t>(values_.text.size() + keys_.text.size()) <=
-         message_bytes_max_;
+         topic_.message_bytes_max;
+}
+
+std::string KafkaRows::WhyNotKey(const RecordBatch& batch, int64_t row) const {
+  if (!topic_.compacted || KeyOf(batch, row).has_value()) return "";
+  return Concat(key_columns_.empty() ? "it has no key"
+                                     : Concat("its key, column '",
+                                              schema_->field(key_columns_[0]).name, "', is null"),
+                ", and the topic takes no row without key (its cleanup.policy contains compact)");
+}
+
+std::string KafkaRows::WhyNotTimestamp(const RecordBatch& batch, int64_t row) const {
+  if (timestamp_column_ < 0) return "";
+  const Column& column = batch.column(timestamp_column_);
+  if (column.IsNull(row)) return "";
+  const int64_t at_us = column.Int64(row);
+  const std::string& name = schema_->field(timestamp_column_).name;
+  if (at_us < 0) {
+    return Concat("column '", name, "' is before 1970, which a message's timestamp cannot be");
+  }
+  const auto beyond = [&](std::string_view where, int64_t limit_ms, std::string_view setting) {
+    return Concat("column '", name, "' is ", TimeText(at_us), ", more than ", limit_ms, " ms ",
+                  where, " the clock (", TimeText(now_us_), "), which the topic does not take (",
+                  setting, ")");
+  };
+  const int64_t ahead_ms = at_us / 1000 - now_us_ / 1000;
+  if (ahead_ms > topic_.timestamp_ahead_ms_max) {
+    return beyond("ahead of", topic_.timestamp_ahead_ms_max, "message.timestamp.after.max.ms");
+  }
+  if (-ahead_ms > topic_.timestamp_behind_ms_max) {
+    return beyond("behind", topic_.timestamp_behind_ms_max, "message.timestamp.before.max.ms");
+  }
+  return "";
 }
 
 bool KafkaRows::IsBad(const RecordBatch& batch, int64_t row, std::vector<KafkaBadRow>* bad) const {
   const int64_t bytes = MessageBytes(batch, row);
-  if (bytes > message_bytes_max_) {
+  if (bytes > topic_.message_bytes_max) {
     bad->push_back({row, Concat("its message of ", bytes, " bytes is larger than the ",
-                                message_bytes_max_, " that the topic takes")});
+                                topic_.message_bytes_max, " that the topic takes")});
     return true;
   }
   const std::optional<int64_t> own = OwnPartition(batch, row);
-  if (own.has_value() && (*own < 0 || *own >= partitions_)) {
+  if (own.has_value() && (*own < 0 || *own >= topic_.partitions)) {
     bad->push_back(
         {row, Concat("column '", schema_->field(partition_column_).name, "' names partition ", *own,
-                     "; the topic has 0 to ", partitions_ - 1)});
+                     "; the topic has 0 to ", topic_.partitions - 1)});
     return true;
   }
-  if (timestamp_column_ < 0) return false;
-  const Column& timestamps = batch.column(timestamp_column_);
-  if (!timestamps.IsNull(row) && timestamps.Int64(row) < 0) {
-    bad->push_back({row, Concat("column '", schema_->field(timestamp_column_).name,
-                                "' is before 1970, which a message's timestamp cannot be")});
-    return true;
-  }
-  return false;
+  std::string why = WhyNotKey(batch, row);
+  if (why.empty()) why = WhyNotTimestamp(batch, row);
+  if (why.empty()) return false;
+  bad->push_back({row, std::move(why)});
+  return true;
 }
 
 void KafkaRows::Group(const RecordBatch& batch, std::vector<KafkaBadRow>* bad) {
@@ -187,10 +225,10 @@ void KafkaRows::Group(const RecordBatch& batch, std::vector<KafkaBadRow>* bad) {
   order_.resize(rows);
   // Counts, shifted by two: the sum over them says where each begins, and moves by one while rows
   // are put there.
-  begins_.assign(static_cast<size_t>(partitions_) + 2, 0);
+  begins_.assign(static_cast<size_t>(topic_.partitions) + 2, 0);
   const bool takes_all = TakesAll(batch);
   const int32_t in_turn = next_partition_;
-  next_partition_ = (next_partition_ + 1) % partitions_;
+  next_partition_ = (next_partition_ + 1) % topic_.partitions;
   for (size_t i = 0; i < rows; ++i) {
     const int64_t row = static_cast<int64_t>(i);
     if (!takes_all && IsBad(batch, row, bad)) {
@@ -201,7 +239,7 @@ void KafkaRows::Group(const RecordBatch& batch, std::vector<KafkaBadRow>* bad) {
     if (const std::optional<int64_t> own = OwnPartition(batch, row)) {
       partition = static_cast<int32_t>(*own);
     } else if (const std::optional<std::string_view> key = KeyOf(batch, row)) {
-      partition = KafkaPartitionOf(*key, partitions_);
+      partition = KafkaPartitionOf(*key, topic_.partitions);
     }
     row_partitions_[i] = partition;
     ++begins_[static_cast<size_t>(partition) + 2];
@@ -214,8 +252,10 @@ void KafkaRows::Group(const RecordBatch& batch, std::vector<KafkaBadRow>* bad) {
   }
 }
 
-void KafkaRows::Encode(const RecordBatch& batch, std::string* out, std::vector<KafkaBadRow>* bad) {
+void KafkaRows::Encode(const RecordBatch& batch, int64_t now_us, std::string* out,
+                       std::vector<KafkaBadRow>* bad) {
   if (batch.rows() == 0) return;
+  now_us_ = now_us;
   if (raw_column_ < 0) Write(batch, format_, &values_);
   if (!key_columns_.empty() && !key_is_text_) Write(batch, KafkaFormat::kJson, &keys_);
   Group(batch, bad);
@@ -227,7 +267,7 @@ void KafkaRows::Encode(const RecordBatch& batch, std::string* out, std::vector<K
           batch.rows()) +
       32;
   KafkaBlockWriter writer;
-  for (int32_t partition = 0; partition < partitions_; ++partition) {
+  for (int32_t partition = 0; partition < topic_.partitions; ++partition) {
     const int64_t begin = begins_[static_cast<size_t>(partition)];
     const int64_t end = begins_[static_cast<size_t>(partition) + 1];
     if (begin == end) continue;

@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/graph/kafka_configs.h"
 #include "common/record/record_batch.h"
+#include "worker/connectors/kafka/kafka_client.h"
 #include "worker/connectors/kafka/kafka_records.h"
 
 namespace weir {
@@ -28,13 +29,15 @@ struct KafkaBadRow {
 class KafkaRows {
  public:
   // `first_partition`: of the first rows without key; from batch to batch the next one takes them.
-  // REQUIRES: CheckKafkaSinkInput has accepted the config for `schema`, and partitions > 0.
-  KafkaRows(const KafkaSinkConfig& config, SchemaPtr schema, int32_t partitions,
-            int64_t message_bytes_max, int32_t first_partition);
+  // REQUIRES: CheckKafkaSinkInput has accepted the config for `schema`, and topic.partitions > 0.
+  KafkaRows(const KafkaSinkConfig& config, SchemaPtr schema, const KafkaTopic& topic,
+            int32_t first_partition);
 
   // Appends blocks with the records of the batch, grouped by partition and in order within each.
-  // Rows that the topic does not take are left out and named in `bad`.
-  void Encode(const RecordBatch& batch, std::string* out, std::vector<KafkaBadRow>* bad);
+  // Rows that the topic does not take are left out and named in `bad`. `now_us`: since 1970, with
+  // which their timestamps are compared.
+  void Encode(const RecordBatch& batch, int64_t now_us, std::string* out,
+              std::vector<KafkaBadRow>* bad);
 
  private:
   // Texts of some columns, a line each.
@@ -63,6 +66,9 @@ class KafkaRows {
   int64_t MessageBytes(const RecordBatch& batch, int64_t row) const;
   // Whether no row can be one that the topic does not take: the batch as a whole is small enough.
   bool TakesAll(const RecordBatch& batch) const;
+  // Why the topic does not take the row's key, or its timestamp; "" if it does.
+  std::string WhyNotKey(const RecordBatch& batch, int64_t row) const;
+  std::string WhyNotTimestamp(const RecordBatch& batch, int64_t row) const;
   // Notes why, if the topic does not take the row.
   bool IsBad(const RecordBatch& batch, int64_t row, std::vector<KafkaBadRow>* bad) const;
   // The partition of the row's own column; no value: it names none.
@@ -72,8 +78,7 @@ class KafkaRows {
 
   const KafkaFormat format_;
   const SchemaPtr schema_;
-  const int32_t partitions_;
-  const int64_t message_bytes_max_;
+  const KafkaTopic topic_;
   int raw_column_ = -1;
   std::vector<int> key_columns_;
   bool key_is_text_ = false;  // one STRING or BYTES column
@@ -85,6 +90,7 @@ class KafkaRows {
   int32_t next_partition_;
 
   // Of the batch at hand; kept for their memory.
+  int64_t now_us_ = 0;
   Lines values_;
   Lines keys_;
   std::vector<int32_t> row_partitions_;  // -1: bad

@@ -106,8 +106,8 @@ Co<Status> KafkaSink::Describe() {
 Co<Status> KafkaSink::Begin() {
   Status status = co_await Describe();
   if (!status.ok()) co_return status;
-  rows_ = std::make_unique<KafkaRows>(config_, context_->input_schema(), topic_.partitions,
-                                      topic_.message_bytes_max, context_->subtask());
+  rows_ =
+      std::make_unique<KafkaRows>(config_, context_->input_schema(), topic_, context_->subtask());
   if (config_.delivery == KafkaDelivery::kAtLeastOnce) co_return co_await BeginSending();
   // Rows may be staged from here on, while the identity is still being taken over.
   status = co_await MakeDirectories(context_->files(), context_->staging_directory());
@@ -200,7 +200,7 @@ Status KafkaSink::Write(const RecordBatch& batch) {
   if (batch.rows() == 0) return {};
   std::vector<KafkaBadRow> bad;
   const auto encode = [&](std::string* out) {
-    rows_->Encode(batch, out, &bad);
+    rows_->Encode(batch, context_->clock().WallMicros(), out, &bad);
     return batch.rows() - static_cast<int64_t>(bad.size());
   };
   if (parts_ != nullptr) {
