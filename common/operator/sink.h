@@ -118,7 +118,8 @@ class Committer {
     (void)committables;
     done(Status());
   }
-  // Publishes all of them, durably.
+  // Publishes all of them, durably. kOutOfRange: where they go to refuses them for good, and not
+  // for want of anything that is waited for; they are kept.
   virtual void Commit(std::vector<Committable> committables, std::function<void(Status)> done) = 0;
   // Removes what generations older than `generation` of this job and uid left behind, sealed or
   // not, except what is named in `listed`. Nothing of anybody else is touched.

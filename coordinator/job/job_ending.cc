@@ -83,7 +83,8 @@ Co<void> JobMaster::EndTasksEverywhere(Generation up_to, bool finish) {
 }
 
 // On any worker, again and again, until one of them has done it. False: given up by force, or
-// refused for good by a user error and `refusal` wants to have it.
+// refused for good by a user error and `refusal` wants to have it, or the job ends and its rows are
+// refused for good. These end a generation that is about to start, and this flow with it.
 Co<bool> JobMaster::SettleVertex(SettleRequest request, Status* refusal) {
   int64_t timeout_us = kSettleTimeoutUs;
   size_t attempt = 0;
@@ -109,6 +110,19 @@ Co<bool> JobMaster::SettleVertex(SettleRequest request, Status* refusal) {
       if (refusal != nullptr && status.domain() == ErrorDomain::kUser && !status.retryable()) {
         *refusal = status;
         co_return false;
+      }
+      // Rows that nobody takes: to wait for that would be for ever. Who cancels the job decides.
+      if (status.code() == StatusCode::kOutOfRange && !status.retryable() && !cancel_requested_) {
+        if (ending_) {
+          Event(Concat("cannot settle the output of ", request.vertex.uid, ": ", status.message()));
+          co_return false;
+        }
+        Outcome outcome;
+        outcome.error = status;
+        outcome.uid = request.vertex.uid;
+        outcome.worker = worker.name.value();
+        outcome.permanent = true;
+        EndRun(std::move(outcome));
       }
       if (force_ && attempt >= names.size()) co_return false;
       timeout_us = std::min(timeout_us * 2, kSettleTimeoutMaxUs);

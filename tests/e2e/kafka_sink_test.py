@@ -206,6 +206,38 @@ class Quick(Case):
                                  [(b"a", b"x"), (b"b", None)])
                 self.assertEqual(self.left_out(), 3)
 
+    def test_a_limit_that_is_lowered_under_a_running_job(self):
+        for delivery in ("exactly_once", "at_least_once"):
+            with self.subTest(delivery=delivery):
+                topic = self.k.topic("out", 1, **{"max.message.bytes": 20_000})
+                source = self.lines({"key": "a", "v": "x"})
+                path = self.cluster.write_job(copy_job(
+                    source.vertex(schema={"key": "STRING", "v": "STRING"}, endless=True),
+                    sink_of(self.k, topic, delivery=delivery), parallelism=1))
+                job = self.cluster.weir("run", "-d", path, code=0).json["id"]
+                wait_for_visible(self.k, topic, 1)
+                self.client.set_config(topic, "max.message.bytes", 2000)
+                source.add_lines([json.dumps({"key": "b", "v": "y" * 5000}),
+                                  json.dumps({"key": "c", "v": "z"})])
+                status = self.cluster.wait_for_state(job, "FAILED", seconds=60)
+                failure = str(status["failure"]["message"])
+                print(failure, flush=True)
+                self.assertIn(topic, failure)
+                self.assertIn("2000", failure)
+                self.assertRegex(failure, r"\b5[01]\d\d\b")  # the size of the row
+                self.client.wait_until_settled(topic, SETTLED_S)
+                self.assertEqual({r.key for r in self.client.read_topic(topic)}, {b"a"})
+                if delivery == "at_least_once":
+                    continue
+                for word in ("partition 0", "too large", "None of the 2 rows", "weir run --from"):
+                    self.assertIn(word, failure)
+                self.client.set_config(topic, "max.message.bytes", 20_000)
+                job = self.cluster.weir("run", "-d", path, "--from", status["retained_checkpoint"],
+                                        code=0).json["id"]
+                wait_for_visible(self.k, topic, 3)
+                self.cluster.weir("cancel", job, code=0)
+                self.assertEqual([r.key for r in self.client.read_topic(topic)], [b"a", b"b", b"c"])
+
     def test_at_least_once(self):
         source, topic = FileInput(self.cluster.folder / "least"), self.k.topic("out")
         source.add(made(3000))

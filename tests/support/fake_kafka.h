@@ -34,6 +34,7 @@ class FakeKafka {
     bool hold = false;          // it comes to the broker only at ReleaseHeld; of ends alone
     KafkaVerdict verdict = KafkaVerdict::kUnknown;  // of the answer in its place
     bool disturbs = true;                           // the instance knows of it
+    bool refuse = false;                            // not carried out: the rows are bad
   };
   using Faults = std::function<Fault(std::string_view call, const std::string& id)>;
 
@@ -260,7 +261,10 @@ class FakeKafkaClients : public KafkaClients {
         disturbed_ = disturbed_ || (lost && fault.disturbs);
         if (fault.hold) kafka_.HoldEnd(id_, epoch_, commit);
         KafkaResult result;
-        if (!fault.lose_request && !fault.hold && !effect()) {
+        if (fault.refuse) {
+          result = {id_.empty() ? KafkaVerdict::kFatal : KafkaVerdict::kAbort,
+                    OutOfRangeError("a row of 9 bytes is too old")};
+        } else if (!fault.lose_request && !fault.hold && !effect()) {
           result = {KafkaVerdict::kFenced, UnavailableError("fenced")};
         } else if (lost) {
           result = {fault.verdict, UnavailableError(call + " was lost")};

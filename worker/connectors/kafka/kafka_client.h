@@ -82,6 +82,7 @@ struct KafkaTopic {
   int64_t timestamp_ahead_ms_max = INT64_MAX;
   int64_t timestamp_behind_ms_max = INT64_MAX;
   bool compacted = false;  // takes no message without key
+  bool operator==(const KafkaTopic&) const = default;
 };
 
 // One instance of a producer with a transactional id. The calls of a transaction follow one
@@ -89,9 +90,9 @@ struct KafkaTopic {
 // which leaves an open transaction as it is: the next Initialise of the id ends it, or the broker
 // after its timeout. Without a transactional id there are Initialise, Produce, Commit and FindEnds:
 // that is done when the broker has acknowledged all rows so far, kFatal when it refused one.
-// An answer other than kDone has a status of the user's domain where a repetition does not help (a
-// row too large, no permission, no such topic), else of the external one. Thread: confined to its
-// executor.
+// An answer other than kDone has a status of the user's domain where a repetition does not help (no
+// permission, no such topic), with kOutOfRange where the topic refuses rows for good (too large,
+// too old), else of the external one. Thread: confined to its executor.
 class TransactionalProducer {
  public:
   virtual ~TransactionalProducer() = default;

@@ -191,8 +191,8 @@ void RdkafkaInstance::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* message,
   instance->lost_row_ = RdkafkaStatus(
       code, Concat(RdkafkaSilence(code, instance->options_.cluster.brokers), "a row of ",
                    message->len + message->key_len, " bytes for partition ", message->partition,
-                   " of topic '", instance->options_.topic, "': ", RdkafkaText(code),
-                   Needed(code, instance->transactional())));
+                   " of topic '", instance->options_.topic, "', or one sent with it: ",
+                   RdkafkaText(code), Needed(code, instance->transactional())));
 }
 
 void RdkafkaInstance::OnError(rd_kafka_t*, int error, const char* reason, void* self) {

@@ -64,17 +64,20 @@ Status RdkafkaStatus(rd_kafka_resp_err_t code, std::string message) {
     case RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED:
     case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
     case RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
-    case RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE:
     case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION:
-    case RD_KAFKA_RESP_ERR_POLICY_VIOLATION:
-    case RD_KAFKA_RESP_ERR_INVALID_RECORD:
     case RD_KAFKA_RESP_ERR_INVALID_TRANSACTION_TIMEOUT:
     case RD_KAFKA_RESP_ERR_OFFSET_METADATA_TOO_LARGE:
     case RD_KAFKA_RESP_ERR_INVALID_GROUP_ID:
     case RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE:
     case RD_KAFKA_RESP_ERR__INVALID_ARG:
       return FailedPreconditionError(std::move(message));
+    // Of rows, which the topic does not take whenever they come.
+    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
+    case RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE:
+    case RD_KAFKA_RESP_ERR_POLICY_VIOLATION:
+    case RD_KAFKA_RESP_ERR_INVALID_RECORD:
+    case RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP:
+      return OutOfRangeError(std::move(message));
     default:
       return UnavailableError(std::move(message));
   }

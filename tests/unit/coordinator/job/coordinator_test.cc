@@ -546,6 +546,19 @@ TEST_F(CoordinatorTest, CancelIsAnsweredWhereTheOutputIsRefusedAndSaysWhatEndsTh
   }
 }
 
+// Then no generation waits for ever to start: whether it was the task that failed by it, or not.
+TEST_F(CoordinatorTest, AJobWhoseRowsAreRefusedForGoodFails) {
+  for (const Status& error : {OutOfRangeError("a row is too large"), UnavailableError("lost")}) {
+    cluster_ = std::make_unique<FakeCluster>();
+    auto process = RunJob();
+    ASSERT_TRUE(Completes(*process, 1));
+    cluster_->settle_answer = OutOfRangeError("a row is too large");
+    cluster_->FailTask(kJob, error);
+    ASSERT_TRUE(Reaches(*process, JobState::kFailed, 10 * kSecondUs));
+    EXPECT_EQ(Get(*process).failure->message, "a row is too large");
+  }
+}
+
 TEST_F(CoordinatorTest, TheNameOfALiveJobIsNotTakenAwayByTheIdOfAnEndedOne) {
   auto process = RunJob();
   Cancel(*process);

@@ -315,6 +315,70 @@ TEST(KafkaSink, RowsAboveTheLimitFailOrAreDropped) {
   EXPECT_THAT(Ids(other), ElementsAre(998, 999));
 }
 
+FakeKafka::Faults RefuseCommits(std::function<bool()> refuses = [] { return true; }) {
+  return [refuses](std::string_view call, const std::string&) {
+    FakeKafka::Fault fault;
+    fault.refuse = call == "commit" && refuses();
+    return fault;
+  };
+}
+
+TEST(KafkaSink, AStageThatTheTopicRefusesForGoodFailsAndIsKept) {
+  FakeKafka kafka;
+  Process process(kafka, 1);
+  ASSERT_SAYS_OK(process.Open());
+  ASSERT_TRUE(process.sink->Write(Rows(0, 3)).ok());
+  std::vector<Committable> listed = **process.Prepare(1);
+  kafka.set_faults(RefuseCommits());
+  process.Publish(1);
+  const Status& failed = process.context.failed_;
+  EXPECT_EQ(failed.code(), StatusCode::kOutOfRange);
+  EXPECT_FALSE(failed.retryable());
+  EXPECT_THAT(failed.message(),
+              AllOf(HasSubstr("a row of 9 bytes is too old"), HasSubstr("up to 1000000 bytes"),
+                    HasSubstr("None of the 3 rows of checkpoint 1, part 1 of 1, is published"),
+                    HasSubstr("kept in /job/staged/"), HasSubstr("weir run --from")));
+  EXPECT_FALSE(kafka.AnyTransactionOpen());
+  Process next(kafka, 2, process.files.disk());
+  EXPECT_EQ(next.Commit(listed)->code(), StatusCode::kOutOfRange);
+  EXPECT_THAT(Ids(kafka), IsEmpty());
+  kafka.set_faults(nullptr);
+  ASSERT_SAYS_OK(next.Commit(listed));
+  EXPECT_THAT(Ids(kafka), ElementsAre(0, 1, 2));
+}
+
+// The rows may be small enough, and only their request too large.
+TEST(KafkaSink, RowsThatAreRefusedAreSentOnceMoreWhereTheTopicsLimitIsAnotherByNow) {
+  FakeKafka kafka;
+  Process process(kafka, 1);
+  ASSERT_SAYS_OK(process.Open());
+  ASSERT_TRUE(process.sink->Write(Rows(0, 3)).ok());
+  ASSERT_TRUE(process.Prepare(1)->ok());
+  kafka.set_message_bytes_max(2'000);
+  kafka.set_faults(
+      RefuseCommits([refused = false]() mutable { return !std::exchange(refused, true); }));
+  ASSERT_SAYS_OK(process.Publish(1));
+  EXPECT_THAT(Ids(kafka), ElementsAre(0, 1, 2));
+}
+
+TEST(KafkaSink, AtLeastOnceRowsThatAreRefusedAreJudgedAnewWhereTheTopicTakesOthersByNow) {
+  for (const bool is_changed : {false, true}) {
+    Config config = SinkConfig();
+    config.Set("delivery", "at_least_once");
+    FakeKafka kafka;
+    Process process(kafka, 1, nullptr, config);
+    ASSERT_SAYS_OK(process.Open());
+    ASSERT_TRUE(process.sink->Write(Rows(0, 3)).ok());
+    if (is_changed) kafka.set_message_bytes_max(2'000);
+    kafka.set_faults(RefuseCommits());
+    process.Prepare(1);
+    EXPECT_EQ(process.context.failed_.code(), StatusCode::kOutOfRange);
+    EXPECT_EQ(process.context.failed_.retryable(), is_changed);
+    EXPECT_THAT(process.context.failed_.message(),
+                AllOf(HasSubstr("too old"), HasSubstr("max.message.bytes")));
+  }
+}
+
 Config LetterConfig() {
   Config config = SinkConfig();
   config.Set("bad_data", "dead_letter");

@@ -295,6 +295,30 @@ TEST_F(RdkafkaProducerTest, BatchesKeepWithinTheTopicsLimitAndALargerRowIsRefuse
   EXPECT_EQ(Committed(topic).size(), 2001u);
 }
 
+TEST_F(RdkafkaProducerTest, WhatTheBrokerRefusesForGoodIsToldFromWhatMayBeSentAgain) {
+  const std::string young = MakeTopic(1, {{"message.timestamp.before.max.ms", "1000"}});
+  const std::string compacted = MakeTopic(1, {{"cleanup.policy", "compact"}});
+  KafkaRecordView old;
+  old.timestamp_ms = 1;
+  for (const auto& [topic, record] : {std::pair(young, old), {compacted, KafkaRecordView()}}) {
+    for (const std::string& id : {NewId(), std::string()}) {
+      auto producer = std::move(transactions_->MakeProducer(Options(topic, id)).value());
+      ASSERT_TRUE(Ok(Initialise(*producer).status));
+      if (!id.empty()) ASSERT_TRUE(Ok(Begin(*producer).status));
+      std::string records;
+      KafkaBlockWriter writer;
+      writer.Begin(0, &records);
+      writer.Add(record);
+      writer.End();
+      ASSERT_TRUE(Ok(Produce(*producer, records).status));
+      const KafkaResult refused = Commit(*producer);
+      EXPECT_EQ(refused.verdict, id.empty() ? KafkaVerdict::kFatal : KafkaVerdict::kAbort);
+      EXPECT_EQ(refused.status.code(), StatusCode::kOutOfRange) << refused.status;
+      EXPECT_THAT(refused.status.message(), HasSubstr(Concat("partition 0 of topic '", topic)));
+    }
+  }
+}
+
 TEST_F(RdkafkaProducerTest, AQueueFullOfRowsOfManyPartitionsIsSentAndDoesNotWaitForMore) {
   const std::string topic = MakeTopic(4);
   const KafkaMarkerPlace place{.group = NewId(), .topic = topic, .partition = 0};

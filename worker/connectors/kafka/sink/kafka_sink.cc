@@ -79,6 +79,9 @@ Co<void> KafkaSink::OpenTopic(std::function<void(Status)> done) {
     if (opened) status = co_await Begin();
     const bool is_gone = opened && status.code() == StatusCode::kNotFound;
     const bool again = opened && (is_gone ? ++doubts < TopicEnds::kGoneDoubts : status.retryable());
+    if (is_gone && !again && context_->resumed_from().value() > 0) {
+      status = status.WithContext(Concat("topic '", config_.topic, "' was deleted"));
+    }
     context_->SetWaiting("open", again ? status.message() : "");
     if (!again) {
       context_->timers().After(0, [alive = std::weak_ptr<int>(alive_), done = std::move(done),
@@ -171,8 +174,10 @@ Co<Status> KafkaSink::BeginSending() {
   SinkContext& context = *context_;
   PlainWriterOptions options;
   options.owner = name_;
-  options.brokers = config_.brokers;
+  options.cluster = {config_.brokers, config_.properties};
   options.topic = config_.topic;
+  options.limits = topic_;
+  options.transactions = transactions_.get();
   options.timers = &context.timers();
   options.wake = [&context] { context.Wake(); };
   options.fail = [&context](Status status) { context.Fail(std::move(status)); };

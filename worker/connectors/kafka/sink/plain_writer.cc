@@ -6,6 +6,7 @@
 #include "common/base/concat.h"
 #include "common/base/log.h"
 #include "worker/connectors/kafka/kafka_records.h"
+#include "worker/connectors/kafka/sink/sink_topic.h"
 #include "worker/connectors/rate_limit/rate_limiter.h"
 
 namespace weir {
@@ -117,12 +118,26 @@ Co<Status> PlainWriter::Flush(Item& item) {
   co_return Status();
 }
 
+Co<Status> PlainWriter::Refused(Status status) {
+  watch_.Begin(Concat("describe topic '", options_.topic, "'"));
+  StatusOr<KafkaTopic> topic =
+      co_await DescribeTopic(*options_.transactions, options_.cluster, options_.topic);
+  watch_.End(topic.status());
+  if (!topic.ok()) co_return status.WithRetry(topic.status().retryable());
+  co_return OutOfRangeError(Concat(status.message(), "; ", LimitsOf(*topic)))
+      .WithRetry(*topic != options_.limits);
+}
+
 Co<void> PlainWriter::SendInOrder() {
   while (true) {
     while (items_.empty()) co_await changed_.Wait();
     Item& item = items_.front();  // stays in its place while others come
     Co<Status> turn = item.done == nullptr ? Send(item) : Flush(item);
     Status status = co_await turn;
+    if (status.code() == StatusCode::kOutOfRange) {
+      Co<Status> refused = Refused(std::move(status));
+      status = co_await refused;
+    }
     if (!status.ok()) {
       Fail(std::move(status));
       co_return;

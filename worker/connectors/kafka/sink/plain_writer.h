@@ -17,11 +17,13 @@
 
 namespace weir {
 
-// What a PlainWriter works with; timers outlive it.
+// What a PlainWriter works with; timers and transactions outlive it.
 struct PlainWriterOptions {
-  std::string owner;    // "kafka.sink 'out'", for messages
-  std::string brokers;  // for messages, too
-  std::string topic;    // of the producer
+  std::string owner;     // "kafka.sink 'out'", for messages
+  KafkaCluster cluster;  // of the producer
+  std::string topic;     // of the producer
+  KafkaTopic limits;     // by which the rows were judged
+  KafkaTransactions* transactions = nullptr;
   Timers* timers = nullptr;
   std::function<void()> wake;              // Ready again
   std::function<void(Status)> fail;        // an error that ends the generation
@@ -36,8 +38,8 @@ class PlainWriter : public CommittableOwner {
   PlainWriter(std::unique_ptr<TransactionalProducer> producer, PlainWriterOptions options)
       : producer_(std::move(producer)),
         options_(std::move(options)),
-        watch_(*options_.timers, options_.brokers, options_.waits),
-        ends_(options_.topic, options_.brokers, *options_.timers, watch_) {}
+        watch_(*options_.timers, options_.cluster.brokers, options_.waits),
+        ends_(options_.topic, options_.cluster.brokers, *options_.timers, watch_) {}
 
   // Begins to send; rows may be given before.
   void Start() { scope_.Spawn(SendInOrder()); }
@@ -63,6 +65,9 @@ class PlainWriter : public CommittableOwner {
   // Sends the blocks, or has all before acknowledged; what is wrong, if anything.
   Co<Status> Send(Item& item);
   Co<Status> Flush(Item& item);
+  // What is to be said of rows that the topic refuses for good. Retryable where it takes others by
+  // now than when they were judged: the next generation judges them anew.
+  Co<Status> Refused(Status status);
   void Fail(Status status);
   template <typename T>
   void Answer(std::function<void(T)> done, T value);

@@ -11,7 +11,13 @@
 namespace weir {
 
 Async<StatusOr<KafkaTopic>> DescribeTopic(KafkaTransactions& transactions,
+                                          const KafkaCluster& cluster, const std::string& topic);
+Async<StatusOr<KafkaTopic>> DescribeTopic(KafkaTransactions& transactions,
                                           const KafkaSinkConfig& config);
+
+// What the topic takes, for whoever is told that it refused something: "it takes messages of up to
+// …".
+std::string LimitsOf(const KafkaTopic& topic);
 
 // `transactional_id`: "" of a producer without transactions.
 KafkaProducerOptions MakeProducerOptions(const KafkaSinkConfig& config, const KafkaTopic& topic,

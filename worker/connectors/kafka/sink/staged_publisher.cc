@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/storage/file_flows.h"
 #include "worker/connectors/kafka/kafka_records.h"
+#include "worker/connectors/kafka/sink/sink_topic.h"
 #include "worker/connectors/rate_limit/rate_limiter.h"
 
 namespace weir {
@@ -332,6 +333,27 @@ Co<Status> StagedPublisher::PublishOne(SealedPart stage, KafkaMarker marker) {
   co_return co_await EndTransaction(std::move(marker));
 }
 
+Co<Status> StagedPublisher::Refused(SealedPart stage, Status status) {
+  KafkaProducerOptions& producer = options_.producer;
+  watch_.Begin(Concat("describe topic '", producer.topic, "'"));
+  StatusOr<KafkaTopic> topic =
+      co_await DescribeTopic(*options_.transactions, producer.cluster, producer.topic);
+  watch_.End(topic.status());
+  if (!topic.ok()) co_return status.WithRetry(topic.status().retryable());
+  if (std::exchange(producer.message_bytes_max, topic->message_bytes_max) !=
+      topic->message_bytes_max) {
+    producer_ = nullptr;
+    co_return status.WithRetry(true);
+  }
+  co_return OutOfRangeError(
+      Concat(status.message(), "; ", LimitsOf(*topic), ". None of the ", stage.rows,
+             " rows of checkpoint ", stage.checkpoint, ", part ", stage.index + 1, " of ",
+             stage.parts, ", is published, nor any behind them: they are kept in ",
+             JoinPath(options_.directory, stage.name),
+             ". Let the topic take them, and start a job from the newest checkpoint (weir run "
+             "--from)"));
+}
+
 Co<Status> StagedPublisher::RemoveStaged(std::string name) {
   if (name.empty()) co_return Status();
   Status status = co_await RemoveFile(*options_.files, JoinPath(options_.directory, name));
@@ -387,6 +409,7 @@ Co<Status> StagedPublisher::Publish(std::vector<SealedPart> stages) {
       marker.released = options_.releases && &stage == &stages.back();
       status = (co_await ends_.Look(*producer_)).WithContext(options_.owner);
       if (status.ok()) status = co_await PublishOne(stage, std::move(marker));
+      if (status.code() == StatusCode::kOutOfRange) status = co_await Refused(stage, status);
       if (!status.ok()) co_return status;
     }
     Status removed = co_await RemoveStaged(stage.name);

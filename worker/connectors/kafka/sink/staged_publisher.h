@@ -60,6 +60,8 @@ struct StagedPublisherOptions {
 //    could end it half way.
 //  - A topic that was deleted, or made anew, takes nothing more: the marker is gone with it, and it
 //    ends earlier than what was published.
+//  - A stage that the topic refuses for good is not published, nor is any behind it, and its file
+//    stays.
 //  - A fenced instance is never replaced here: who fenced it may be the rightful one. The
 //    generation fails, and the coordinator decides.
 //
@@ -111,6 +113,9 @@ class StagedPublisher {
   // Whether the instance may begin no further transaction. REQUIRES: there is one.
   bool IsSpent() const;
   Co<Status> PublishOne(SealedPart stage, KafkaMarker marker);
+  // What is to be said of a stage that the topic refuses for good. Retryable where its requests
+  // were made for another limit than the topic has by now.
+  Co<Status> Refused(SealedPart stage, Status status);
   // Rows of the file into the open transaction.
   Co<KafkaResult> ProduceFile(SealedPart stage);
   // The rest of the transaction that holds what is to be published up to `marker`.
@@ -122,7 +127,7 @@ class StagedPublisher {
   Co<Status> RemoveStaged(std::string name);
   KafkaMarker MarkerOf(const SealedPart& stage) const;
 
-  const StagedPublisherOptions options_;
+  StagedPublisherOptions options_;  // what a producer is made with follows the topic
   const KafkaMarkerPlace place_;
   AnswerWatch watch_;
   TopicEnds ends_;
