@@ -74,6 +74,19 @@ constexpr std::string_view kMetadataValid =
     "key, key_bytes, topic, partition, offset, timestamp, headers, header:NAME or "
     "header_bytes:NAME";
 
+// Of "host", "host:port" or "[address]:port".
+bool HasValidPort(std::string_view broker) {
+  const size_t colon = broker.rfind(':');
+  const size_t bracket = broker.rfind(']');
+  if (colon == std::string_view::npos) return true;
+  if (bracket != std::string_view::npos && bracket > colon) return true;
+  const std::string_view digits = broker.substr(colon + 1);
+  const char* const end = digits.data() + digits.size();
+  uint16_t port = 0;
+  const auto [stop, error] = std::from_chars(digits.data(), end, port);
+  return error == std::errc() && stop == end && port > 0;
+}
+
 StatusOr<std::vector<std::string>> Topics(const Config& config) {
   constexpr std::string_view kValid = "the name of a topic, or a list of such names, none twice";
   const ConfigValue& value = *config.Find("topics");
@@ -111,7 +124,10 @@ StatusOr<std::map<TopicPartition, int64_t>> Offsets(const Config& config, std::s
     const size_t colon = text.rfind(':');
     TopicPartition partition;
     const char* end = text.data() + text.size();
-    bool valid = colon != std::string::npos && offset.is_integer() && offset.as_integer() >= 0;
+    bool valid = colon != std::string::npos && offset.is_integer();
+    if (valid && offset.as_integer() < 0) {
+      return InvalidField(place, offset, "an offset, which is never negative");
+    }
     if (valid) {
       partition.topic = text.substr(0, colon);
       const char* begin = text.data() + colon + 1;
@@ -255,6 +271,10 @@ StatusOr<std::string> KafkaBrokersField(const Config& config) {
     if (broker.empty() || broker.starts_with(':') || broker.find(' ') != std::string_view::npos) {
       return InvalidField(config, "brokers", "host:port, several split by commas without blanks");
     }
+    if (!HasValidPort(broker)) {
+      return InvalidField(config, "brokers",
+                          Concat("host:port, with a port from 1 to 65535 in '", broker, "'"));
+    }
     if (broker.size() == left.size()) return brokers;
     left.remove_prefix(broker.size() + 1);
   }
@@ -339,6 +359,14 @@ StatusOr<KafkaSourceConfig> ParseKafkaSourceConfig(const Config& config) {
   WEIR_RETURN_IF_ERROR(ParseStart(config, &parsed));
   WEIR_ASSIGN_OR_RETURN(parsed.start_offsets, Offsets(config, "start_offsets", parsed.topics));
   WEIR_ASSIGN_OR_RETURN(parsed.end_offsets, Offsets(config, "end_offsets", parsed.topics));
+  for (const auto& [partition, end] : parsed.end_offsets) {
+    const auto start = parsed.start_offsets.find(partition);
+    if (start == parsed.start_offsets.end() || start->second <= end) continue;
+    return InvalidArgumentError(Concat("config fields 'start_offsets' and 'end_offsets' have ",
+                                       ToString(partition), " begin at offset ", start->second,
+                                       " and end in front of ", end,
+                                       ": expected an end that is not before the begin"));
+  }
   parsed.bounded = !parsed.end_offsets.empty();
   if (Given(config, "end")) {
     WEIR_ASSIGN_OR_RETURN(std::string end, config.Text("end"));

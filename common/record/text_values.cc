@@ -460,6 +460,13 @@ std::string QuoteForMessage(std::string_view text) {
   }
   const bool keep_high = IsValidUtf8(shown);
   std::string out = "'";
+  // Valid, and seen by nobody.
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (keep_high && shown.starts_with(kByteOrderMark)) {
+    out += "\\xef\\xbb\\xbf";
+    shown.remove_prefix(kByteOrderMark.size());
+    text.remove_prefix(kByteOrderMark.size());
+  }
   for (const char c : shown) {
     const uint8_t byte = static_cast<uint8_t>(c);
     if (byte >= 0x20 && byte != 0x7f && (byte < 0x80 || keep_high)) {

@@ -39,8 +39,8 @@ char* WriteBase64(std::string_view value, char* out);
 
 // What a text of `type` has to look like, for messages: "an integer from … to …".
 std::string_view ExpectedText(Type type);
-// `text` in quotes for a message: long ones cut, control characters and bytes beyond ASCII as \xNN
-// unless all of it is valid UTF-8.
+// `text` in quotes for a message: long ones cut, control characters, a byte order mark at the
+// begin, and bytes beyond ASCII unless all of it is valid UTF-8 as \xNN.
 std::string QuoteForMessage(std::string_view text);
 
 // Whether every byte is ASCII or part of a valid UTF-8 sequence. Fast for ASCII.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/concat.h"
 #include "common/graph/topic_pattern.h"
 #include "common/graph/type_descriptor.h"
 
@@ -86,6 +87,13 @@ TEST(KafkaSourceConfigTest, WrongFieldsAreNamedWithWhatIsValid) {
   EXPECT_EQ(ErrorOf({{"brokers", "a:1, b:1"}}),
             "config field 'brokers' is 'a:1, b:1' (a text): expected host:port, several split by "
             "commas without blanks");
+  for (const char* brokers : {"a:1,b:99999", "a:1,b:0", "a:1,b:", "a:1,b:x"}) {
+    EXPECT_THAT(ErrorOf({{"brokers", brokers}}),
+                HasSubstr(Concat("with a port from 1 to 65535 in '", brokers + 4, "'")));
+  }
+  for (const char* brokers : {"a", "a:65535,b", "[::1]:9092,[::1]"}) {
+    EXPECT_EQ(ErrorOf({{"brokers", brokers}}), "no error");
+  }
   EXPECT_THAT(ErrorOf({{"topics", ConfigList{"a", "a"}}}), HasSubstr("none twice"));
   EXPECT_THAT(ErrorOf({{"topics", "a b"}}), HasSubstr("letters, digits"));
   EXPECT_THAT(ErrorOf({{"topic_pattern", "a.*"}}), HasSubstr("both there"));
@@ -109,7 +117,14 @@ TEST(KafkaSourceConfigTest, WrongFieldsAreNamedWithWhatIsValid) {
                 HasSubstr("like {\"flights:0\": 1200}"))
         << partition;
   }
-  EXPECT_THAT(ErrorOf({{"end_offsets", ConfigMembers{{"flights:0", -1}}}}), HasSubstr("'-1'"));
+  EXPECT_EQ(
+      ErrorOf({{"start_offsets", ConfigMembers{{"flights:0", -1}}}}),
+      "config field 'start_offsets.flights:0' is '-1' (an integer): expected an offset, which "
+      "is never negative");
+  EXPECT_EQ(ErrorOf({{"start_offsets", ConfigMembers{{"flights:0", 8}, {"flights:1", 9}}},
+                     {"end_offsets", ConfigMembers{{"flights:0", 8}, {"flights:1", 8}}}}),
+            "config fields 'start_offsets' and 'end_offsets' have flights/1 begin at offset 9 and "
+            "end in front of 8: expected an end that is not before the begin");
   EXPECT_THAT(ErrorOf({{"on_lost_rows", "skip"}}), HasSubstr("expected fail or continue"));
   EXPECT_THAT(ErrorOf({{"rate", 0}}), HasSubstr("above 0"));
   EXPECT_THAT(ErrorOf({{"discovery_interval", "10ms"}}), HasSubstr("at least 100ms"));

@@ -294,6 +294,7 @@ TEST(TextValuesTest, QuotesWhatAMessageShows) {
   EXPECT_EQ(QuoteForMessage("a\tb\n"), "'a\\x09b\\x0a'");
   EXPECT_EQ(QuoteForMessage("ü"), "'ü'");
   EXPECT_EQ(QuoteForMessage("\xff"), "'\\xff'");
+  EXPECT_EQ(QuoteForMessage("\xef\xbb\xbf{}ü"), "'\\xef\\xbb\\xbf{}ü'");
   EXPECT_EQ(QuoteForMessage(std::string(100, 'x')), "'" + std::string(64, 'x') + "…'");
   EXPECT_EQ(QuoteForMessage(std::string(63, 'x') + "üü"), "'" + std::string(63, 'x') + "…'");
 }

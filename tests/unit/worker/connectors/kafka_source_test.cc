@@ -373,7 +373,9 @@ TEST_F(KafkaSourceTest, ADeletedTopicIsAnError) {
   const std::vector<SplitState> positions = Positions();
   cluster_.DeleteTopic("t");
   EXPECT_EQ(Error(),
-            "kafka.source 'in': topic 't' was read, but is gone: it was deleted (cluster b:9092)");
+            "kafka.source 'in': topic 't' was read, but is gone: it was deleted (cluster b:9092). "
+            "Nobody can tell whether rows of it are lost. A job without it, by its topics or "
+            "topic_pattern, goes on from the newest checkpoint (weir run --from)");
   ASSERT_TRUE(Open(Reading(), positions).ok());
   EXPECT_THAT(Error(), HasSubstr("topic 't' was read, but is gone"));
   ASSERT_TRUE(Open(Reading()).ok());

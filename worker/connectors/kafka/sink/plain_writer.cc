@@ -66,7 +66,12 @@ void PlainWriter::Publish(CheckpointId checkpoint, std::function<void(Status)> d
 
 void PlainWriter::Fail(Status status) {
   // Rows are lost of which the next generation has more: it looks whether the topic stays away.
-  if (status.code() == StatusCode::kNotFound) status = status.WithRetry(true);
+  if (status.code() == StatusCode::kNotFound) {
+    status = status
+                 .WithContext(Concat("topic '", options_.topic,
+                                     "', or a partition of it, is not there any more"))
+                 .WithRetry(true);
+  }
   failed_ = status.WithContext(options_.owner);
   for (Item& item : items_) {
     if (item.done == nullptr) continue;

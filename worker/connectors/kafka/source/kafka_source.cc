@@ -206,9 +206,13 @@ Status KafkaSource::Missing(const std::string& topic) const {
                      std::any_of(restored_.begin(), restored_.end(), [&](const auto& position) {
                        return position.first.topic == topic;
                      });
-  return NotFoundError(Concat("topic '", topic, "' ",
-                              known ? "was read, but is gone: it was deleted" : "does not exist",
-                              " (cluster ", config_.brokers, ")"));
+  return NotFoundError(Concat(
+      "topic '", topic, "' ", known ? "was read, but is gone: it was deleted" : "does not exist",
+      " (cluster ", config_.brokers, ")",
+      known ? ". Nobody can tell whether rows of it are lost. A job without "
+              "it, by its topics or topic_pattern, goes on from the newest "
+              "checkpoint (weir run --from)"
+            : ""));
 }
 
 Co<std::optional<std::map<std::string, int32_t>>> KafkaSource::FindTopics() {
