@@ -20,6 +20,11 @@ void AnswerWatch::Begin(std::string_view what) {
   });
 }
 
+void AnswerWatch::Note(std::string what) {
+  timers_.Cancel(timer_);
+  Tell(std::move(what));
+}
+
 void AnswerWatch::End(const Status& status) {
   timers_.Cancel(timer_);
   if (status.code() == StatusCode::kUnavailable) {

@@ -31,6 +31,8 @@ class AnswerWatch {
 
   // A call was made, to do `what` ("commit a transaction").
   void Begin(std::string_view what);
+  // While it is under way: what keeps it from being answered.
+  void Note(std::string what);
   // Its outcome; kUnavailable: no broker gave it.
   void End(const Status& status);
 

@@ -37,33 +37,43 @@ StagedPublisher::StagedPublisher(StagedPublisherOptions options)
               .partition = 0}),
       watch_(*options_.timers, options_.producer.cluster.brokers, options_.waits,
              options_.patience_us),
-      ends_(options_.producer.topic, options_.producer.cluster.brokers, *options_.timers, watch_) {}
+      ends_(options_.producer.topic, options_.producer.cluster.brokers, *options_.timers, watch_),
+      topic_(*options_.transactions, options_.producer.cluster, options_.producer.topic,
+             *options_.timers, watch_) {}
+
+Co<KafkaResult> StagedPublisher::Watched(std::string what, std::function<void(KafkaDone)> call) {
+  watch_.Begin(what);
+  KafkaResult result = co_await Async<KafkaResult>([&](Async<KafkaResult>::Done done) {
+    topic_.Begin([done](Status deleted) {
+      done({.verdict = KafkaVerdict::kFatal, .status = std::move(deleted)});
+    });
+    call(std::move(done));
+  });
+  topic_.End(result.done());
+  watch_.End(result.status);
+  co_return result;
+}
 
 Co<KafkaResult> StagedPublisher::Call(TransactionalProducer& producer, ProducerCall call,
                                       std::string what) {
-  watch_.Begin(what);
-  KafkaResult result = co_await Async<KafkaResult>(
-      [&producer, call](Async<KafkaResult>::Done done) { (producer.*call)(std::move(done)); });
-  watch_.End(result.status);
-  co_return result;
+  std::function<void(KafkaDone)> start = [&producer, call](KafkaDone done) {
+    (producer.*call)(std::move(done));
+  };
+  co_return co_await Watched(std::move(what), std::move(start));
 }
 
 Co<KafkaResult> StagedPublisher::Produce(std::string records) {
-  watch_.Begin("take rows");
-  KafkaResult result = co_await Async<KafkaResult>([this, &records](Async<KafkaResult>::Done done) {
+  std::function<void(KafkaDone)> start = [this, &records](KafkaDone done) {
     producer_->Produce(std::move(records), std::move(done));
-  });
-  watch_.End(result.status);
-  co_return result;
+  };
+  co_return co_await Watched("take rows", std::move(start));
 }
 
 Co<KafkaResult> StagedPublisher::SendMarker(KafkaMarker marker) {
-  watch_.Begin("take the marker");
-  KafkaResult result = co_await Async<KafkaResult>([this, &marker](Async<KafkaResult>::Done done) {
+  std::function<void(KafkaDone)> start = [this, &marker](KafkaDone done) {
     producer_->SendMarker(place_, marker, std::move(done));
-  });
-  watch_.End(result.status);
-  co_return result;
+  };
+  co_return co_await Watched("take the marker", std::move(start));
 }
 
 Co<StatusOr<std::optional<KafkaMarker>>> StagedPublisher::ReadMarker() {
@@ -236,7 +246,9 @@ Co<Status> StagedPublisher::GiveUp(KafkaResult result, std::string what) {
   const Status status = result.status.WithContext(
       Concat(options_.owner, ": cannot ", what, " as '", options_.producer.transactional_id, "'"));
   KafkaResult aborted = co_await Insist(&TransactionalProducer::Abort, "abort a transaction");
-  if (aborted.verdict == KafkaVerdict::kFenced) co_return Failed(aborted, "abort a transaction");
+  if (aborted.verdict == KafkaVerdict::kFenced || topic_.is_deleted()) {
+    co_return Failed(aborted, "abort a transaction");
+  }
   if (!aborted.done() || IsSpent()) producer_ = nullptr;
   co_return status.code() == StatusCode::kNotFound ? status.WithRetry(true) : status;
 }

@@ -15,6 +15,7 @@
 #include "worker/connectors/kafka/kafka_client.h"
 #include "worker/connectors/kafka/sink/answer_watch.h"
 #include "worker/connectors/kafka/sink/topic_ends.h"
+#include "worker/connectors/kafka/sink/topic_watch.h"
 #include "worker/connectors/sealed_parts/part_store.h"
 
 namespace weir {
@@ -59,7 +60,7 @@ struct StagedPublisherOptions {
 //  - An instance that was disturbed begins no further transaction: a delayed end of an earlier one
 //    could end it half way.
 //  - A topic that was deleted, or made anew, takes nothing more: the marker is gone with it, and it
-//    ends earlier than what was published.
+//    ends earlier than what was published; a call that makes no progress for seconds asks for it.
 //  - A stage that the topic refuses for good is not published, nor is any behind it, and its file
 //    stays.
 //  - A fenced instance is never replaced here: who fenced it may be the rightful one. The
@@ -97,7 +98,9 @@ class StagedPublisher {
   bool IsComparable() const;
   using ProducerCall = void (TransactionalProducer::*)(KafkaDone);
 
-  // The calls, watched.
+  // The calls, watched: one whose topic was deleted meanwhile is kFatal, a user error, and its
+  // instance is to be let go.
+  Co<KafkaResult> Watched(std::string what, std::function<void(KafkaDone)> call);
   Co<KafkaResult> Call(TransactionalProducer& producer, ProducerCall call, std::string what);
   Co<KafkaResult> Produce(std::string records);
   Co<KafkaResult> SendMarker(KafkaMarker marker);
@@ -131,6 +134,7 @@ class StagedPublisher {
   const KafkaMarkerPlace place_;
   AnswerWatch watch_;
   TopicEnds ends_;
+  TopicWatch topic_;
   std::map<int32_t, int64_t> produced_;              // rows in the open transaction, by partition
   std::unique_ptr<TransactionalProducer> producer_;  // nullptr: Fence first
   std::optional<KafkaMarker> marker_;

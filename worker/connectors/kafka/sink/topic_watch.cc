@@ -1,0 +1,58 @@
+#include "worker/connectors/kafka/sink/topic_watch.h"
+
+#include <utility>
+
+#include "common/base/concat.h"
+#include "worker/connectors/kafka/sink/topic_ends.h"
+#include "worker/connectors/rate_limit/rate_limiter.h"
+
+namespace weir {
+namespace {
+
+constexpr int64_t kAwayMicros = 5'000'000;
+
+}  // namespace
+
+void TopicWatch::Begin(std::function<void(Status)> deleted) {
+  deleted_ = std::move(deleted);
+  if (std::exchange(watches_, true)) return;
+  timer_ = timers_.After(kPatienceMicros, [this] { scope_.Spawn(Look()); });
+}
+
+void TopicWatch::End(bool progress) {
+  deleted_ = nullptr;
+  if (!progress) return;
+  watches_ = false;
+  timers_.Cancel(timer_);
+  scope_.Clear();
+}
+
+Co<void> TopicWatch::Look() {
+  using Answer = StatusOr<KafkaTopic>;
+  int doubts = 0;
+  int doubts_max = kDoubts;
+  while (true) {
+    Answer topic = co_await Async<Answer>([this](Async<Answer>::Done done) {
+      transactions_.DescribeTopic(cluster_, topic_, std::move(done));
+    });
+    const bool is_missing = topic.status().code() == StatusCode::kNotFound;
+    if (!is_missing && !topic.ok()) doubts_max = TopicEnds::kGoneDoubts;
+    doubts = is_missing ? doubts + 1 : 0;
+    const bool over = doubts >= doubts_max;
+    const Status wrong = FailedPreconditionError(
+        Concat("topic '", topic_, "', or a partition of it, ",
+               over ? "was deleted (" : "is not there any more (", topic.status().message(), ")"));
+    if (is_missing) answers_.Note(wrong.message());
+    // Between two calls nobody wants to know: the next one hears of it.
+    if (over && deleted_) {
+      is_deleted_ = true;
+      timers_.After(0, [this, alive = std::weak_ptr<int>(alive_), wrong] {
+        if (!alive.expired() && deleted_) std::exchange(deleted_, nullptr)(wrong);
+      });
+      co_return;
+    }
+    co_await Sleep(timers_, topic.ok() || is_missing ? kDoubtMicros : kAwayMicros);
+  }
+}
+
+}  // namespace weir
