@@ -106,6 +106,11 @@ int main(int argc, char** argv) {
   cancel->add_option("job", job, "id, prefix or name")->required();
   cancel->add_flag("--force", force,
                    "do not wait for workers to settle transactions; names what is left behind");
+  cancel->footer(
+      "Stays up to 30 s to see the job end. Exit code 0: it is CANCELED, or CANCELLING, which "
+      "goes\n"
+      "on by itself and says what it waits for; 1: it ended as FINISHED or FAILED, or has failed\n"
+      "and cannot end before its output is settled (--force ends it without).");
   cancel->callback([&] { code = Cancel(session, job, force); });
 
   CLI::App* remove = app.add_subcommand("remove", "forget an ended job and delete its files");

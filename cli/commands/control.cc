@@ -33,7 +33,9 @@ int Cancel(const Session& session, const std::string& name, bool force) {
       } else {
         std::string note;
         if (!IsEnded(now->state) && !now->waiting_for.empty()) {
-          note = Concat("  waits for ", now->waiting_for);
+          const bool failing = now->state != JobState::kCancelling && now->failure.has_value();
+          note = Concat(failing ? "  has failed, and is not cancelled; waits for " : "  waits for ",
+                        now->waiting_for);
         } else if (now->state == JobState::kFailed && now->failure) {
           note = Concat("  it had failed before: ", now->failure->message);
         }

@@ -13,6 +13,8 @@ namespace {
 
 constexpr int64_t kSweepTimeoutUs = 10'000'000;
 constexpr int64_t kRetryUs = 200'000;
+// A pause before a restart that is longer holds no reader of the output back.
+constexpr int64_t kShortPauseUs = 2'000'000;
 
 JobOptions OptionsOf(const JobGraph& graph, Status* unusable) {
   StatusOr<JobOptions> options = ParseJobOptions(graph.options);
@@ -308,10 +310,13 @@ Co<bool> JobMaster::RunGeneration() {
     job_scope_.Spawn(EndTasksAt(worker, request, until_us, std::make_shared<Gather>()));
   }
   office_.workers.Release(record_.id);
+  if (decision.delay_us > kShortPauseUs) generation_scope_.Spawn(SettleInPause());
   int64_t until_us = environment_.clock.MonotonicMicros() + decision.delay_us;
   while (environment_.clock.MonotonicMicros() < until_us && !cancel_requested_) {
     co_await PauseUntil(until_us);
   }
+  // An order that is still open is stale from here on; the next generation gives its own.
+  generation_scope_.Clear();
   waiting_for_.clear();
   if (cancel_requested_) {
     co_await CancelJob();
@@ -508,8 +513,8 @@ void JobMaster::Cancel(bool force, DoneWith<std::vector<std::string>> done) {
   if (force) {
     force_ = true;
     forced_.push_back(std::move(done));
-  } else if (cancelling_durable_) {
-    done(std::vector<std::string>());
+  } else if (cancelling_durable_ || ending_) {
+    done(std::vector<std::string>());  // its state tells what it ends as
   } else {
     cancels_.push_back(std::move(done));
   }

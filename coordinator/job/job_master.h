@@ -205,7 +205,12 @@ class JobMaster {
   Co<Status> LoadRestore();
   // The counts of a subtask are at least those of its snapshot.
   void NoteCounts(const OperatorSnapshot& part);
-  Co<void> AwaitSlots();
+  // False: there are not enough; what is missing is said.
+  bool TakeSlots();
+  Co<void> SettleOlder();
+  Co<void> SettleWithoutSlots(std::shared_ptr<Gather> gather);
+  Co<void> SettleOwn(bool tells);
+  Co<void> SettleInPause();
   Co<void> MarkStarted();
   Co<CheckpointId> SweepCheckpoints();
   Co<void> StartTasksAt(WorkerName worker);
@@ -228,6 +233,7 @@ class JobMaster {
 
   // job_status.cc: what people see.
   VertexStatus GetVertexStatus(const JobVertex& vertex) const;
+  std::optional<SinkProgress> ProgressAtEnd(const SinkProgress& told) const;
   int ParallelismOf(const JobVertex& vertex) const;
   struct Waiting {
     std::string what;

@@ -17,6 +17,8 @@ namespace {
 constexpr int64_t kRetryUs = 200'000;
 constexpr int64_t kCallTimeoutUs = 10'000'000;
 constexpr int64_t kCheckTimeoutUs = 30'000'000;
+// Workers of a coordinator that has just begun come one after the other.
+constexpr int64_t kSlotsPatienceUs = 1'000'000;
 
 }  // namespace
 
@@ -63,23 +65,14 @@ Co<void> JobMaster::StartGeneration() {
     EndRun(std::move(outcome));
     co_return;
   }
-  co_await AwaitSlots();
-
-  if (generation().value() > 1 && first_started_.value() > 0) {
-    waiting_for_ = "older tasks to end";
-    Generation older(generation().value() - 1);
-    co_await EndTasksEverywhere(older, false);
+  if (!TakeSlots()) {
+    auto settles = std::make_shared<Gather>();
+    generation_scope_.Spawn(SettleWithoutSlots(settles));
+    while (!TakeSlots()) co_await office_.workers.changed().Wait();
+    while (settles->open > 0) co_await settles->changed.Wait();
   }
+  co_await SettleOlder();
   bool restores = restore_.manifest.checkpoint.value() > 0;
-  if (first_started_.value() > 0) {
-    const CheckpointManifest nothing;
-    std::vector<SettleRequest> own =
-        MakeSettles(restore_.own ? restore_.manifest : nothing, generation());
-    for (SettleRequest& request : own) {
-      waiting_for_ = Concat("the output of ", request.vertex.uid, " to be published");
-      co_await SettleVertex(std::move(request));
-    }
-  }
   if (restores && !restore_.own) {
     Status settled = co_await SettleForeign();
     if (!settled.ok()) {
@@ -253,26 +246,72 @@ Co<Status> JobMaster::LoadRestore() {
   }
 }
 
-Co<void> JobMaster::AwaitSlots() {
-  while (true) {
-    std::vector<FreeSlots> free = office_.workers.Free();
-    Schedule schedule = ScheduleTasks(*plan_, free);
-    if (schedule.complete()) {
-      waiting_for_.clear();
-      office_.workers.Reserve(record_.id, schedule.slots);
-      run_.assignments = std::move(schedule.assignments);
-      for (const TaskAssignment& assignment : run_.assignments) {
-        run_.workers.insert(assignment.worker);
-        run_.tasks[{assignment.task, assignment.subtask}] =
-            TaskEntry{TaskState::kStarting, assignment.worker};
-      }
-      co_return;
-    }
+bool JobMaster::TakeSlots() {
+  Schedule schedule = ScheduleTasks(*plan_, office_.workers.Free());
+  if (!schedule.complete()) {
     if (waiting_for_.text() != schedule.waiting_for)
       Event(Concat("waits for ", schedule.waiting_for));
     waiting_for_ = schedule.waiting_for;
-    co_await office_.workers.changed().Wait();
+    return false;
   }
+  waiting_for_.clear();
+  office_.workers.Reserve(record_.id, schedule.slots);
+  run_.assignments = std::move(schedule.assignments);
+  for (const TaskAssignment& assignment : run_.assignments) {
+    run_.workers.insert(assignment.worker);
+    run_.tasks[{assignment.task, assignment.subtask}] =
+        TaskEntry{TaskState::kStarting, assignment.worker};
+  }
+  return true;
+}
+
+// Ends the tasks of generations before this one, publishes what the checkpoint to start from lists
+// and removes the rest: on any workers, with or without slots for the job. May be repeated.
+Co<void> JobMaster::SettleOlder() {
+  if (first_started_.value() == 0) co_return;
+  const bool placed = !run_.assignments.empty();  // else it waits for slots above all
+  if (generation().value() > 1) {
+    if (placed) waiting_for_ = "older tasks to end";
+    Generation older(generation().value() - 1);
+    const bool all_may_have_tasks = all_may_have_tasks_;
+    co_await EndTasksEverywhere(older, false);
+    if (!placed) all_may_have_tasks_ = all_may_have_tasks;  // those that are still to come
+  }
+  co_await SettleOwn(placed);
+}
+
+// Readers of the output are not to wait for slots, too. What is made anew after it by tasks that
+// have not ended is settled once more when the job has its slots.
+Co<void> JobMaster::SettleWithoutSlots(std::shared_ptr<Gather> gather) {
+  co_await Sleep(environment_.timers, kSlotsPatienceUs);
+  while (office_.workers.Names().empty()) co_await office_.workers.changed().Wait();
+  if (!run_.assignments.empty()) co_return;
+  ++gather->open;
+  co_await SettleOlder();
+  if (run_.assignments.empty()) {
+    waiting_for_ = ScheduleTasks(*plan_, office_.workers.Free()).waiting_for;
+  }
+  --gather->open;
+  gather->changed.Notify();
+}
+
+// Also while no generation runs: of tasks that have not ended yet nothing is taken away but their
+// identities.
+Co<void> JobMaster::SettleOwn(bool tells) {
+  const CheckpointManifest nothing;
+  std::vector<SettleRequest> own =
+      MakeSettles(restore_.own ? restore_.manifest : nothing, generation());
+  for (SettleRequest& request : own) {
+    if (tells) waiting_for_ = Concat("the output of ", request.vertex.uid, " to be published");
+    co_await SettleVertex(std::move(request));
+  }
+}
+
+// Readers of the output are not to be held back by a long pause before a restart.
+Co<void> JobMaster::SettleInPause() {
+  if (first_started_.value() == 0) co_return;
+  Status loaded = co_await LoadRestore();
+  if (loaded.ok()) co_await SettleOwn(false);
 }
 
 // From here on there may be output of the job's that somebody has to settle.

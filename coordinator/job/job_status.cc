@@ -166,6 +166,19 @@ std::string JobMaster::UnpublishedText() const {
   return text;
 }
 
+// Of a sink of an ended job, which last told so much: what completed was published since, and the
+// rest removed. Not known where something was left behind.
+std::optional<SinkProgress> JobMaster::ProgressAtEnd(const SinkProgress& told) const {
+  if (halted_ || !left_behind_.empty()) return std::nullopt;
+  SinkProgress progress;
+  const std::optional<CompletedCheckpoint> newest = NewestCompleted();
+  if (!newest) return progress;
+  progress.committed = newest->checkpoint;
+  progress.committed_wall_us =
+      told.committed < newest->checkpoint ? end_wall_us_ : told.committed_wall_us;
+  return progress;
+}
+
 VertexStatus JobMaster::GetVertexStatus(const JobVertex& vertex) const {
   VertexStatus status;
   status.uid = vertex.uid;
@@ -194,6 +207,8 @@ VertexStatus JobMaster::GetVertexStatus(const JobVertex& vertex) const {
         one.busy = entry->second.busy;
         one.idle = entry->second.idle;
         one.backpressured = entry->second.backpressured;
+      } else if (one.metrics.sink) {
+        one.metrics.sink = ProgressAtEnd(*one.metrics.sink);
       }
     }
     status.subtasks.push_back(std::move(one));

@@ -297,6 +297,27 @@ class Quick(Case):
         self.zombie("before_commit")
 
 
+    def test_a_worker_that_nothing_takes_the_place_of(self):
+        """The job waits for slots; the worker that is left settles what the dead one had open."""
+        with kafka(proxy=True) as k, Cluster() as cluster:
+            cluster.start_coordinator()
+            for _ in range(2):
+                cluster.start_worker(slots=1)
+            job, rows, output = self.begin(k, cluster)
+            self.wait_for_the_midst(k, cluster, job, output)
+            held = self.hold(k, GAPS["before_commit"])
+            request, _ = held.wait(seconds=60)
+            worker_of(cluster, job, request.transactional_id).kill()
+            held.release(forward=False)
+            wait_until_nothing_old_is_open(k, output)
+            status = cluster.wait_for_status(
+                "the wait for slots", job, lambda s: "slots" in (s["waiting_for"] or ""))
+            self.assertEqual(status["state"], "RESTARTING")
+            k.client.wait_until_settled(output, SETTLED_S)
+            cluster.start_worker(slots=1)
+            self.check_end(k, cluster, job, rows, output)
+
+
 class QuickPoints(Case):
     pass
 

@@ -13,8 +13,8 @@ import unittest
 
 from cluster import Cluster, free_port, wait_for
 from jobs import read_rows
-from kafka_jobs import (SETTLED_S, FileInput, copy_job, count_job, decoded,
-                        kafka, made, markers, partition_of, sink_of, timed,
+from kafka_jobs import (SETTLED_S, FileInput, check_counts, copy_job, count_job,
+                        decoded, kafka, made, markers, partition_of, sink_of, timed,
                         wait_for_visible, wait_until_marked)
 
 REFUSED_S = 5
@@ -254,7 +254,8 @@ class Quick(Case):
     def test_status_of_a_sink(self):
         source, topic = FileInput(self.cluster.folder / "status"), self.k.topic("out")
         source.add(made(500))
-        job = self.cluster.submit(count_job(source.vertex(endless=True), sink_of(self.k, topic)))
+        job = self.cluster.submit(count_job(source.vertex(endless=True, rate=2000),
+                                            sink_of(self.k, topic)))
         wait_for_visible(self.k, topic, 500)
         wait_until_marked(self.k, job, topic, 4)
         self.assertEqual(sorted(markers(self.k, job, topic)), [0, 1])
@@ -277,7 +278,16 @@ class Quick(Case):
         text = self.cluster.weir("status", job, as_json=False).out
         for word in ("staged", "publishing", "committed up to checkpoint", "ago"):
             self.assertIn(word, text)
+        # Ended with rows on their way: what completed is published, and nothing is left.
+        source.add(made(20_000, first=500))
+        wait_for_visible(self.k, topic, 1000)
         self.cluster.weir("cancel", job, code=0)
+        found, status = progress(), self.cluster.status(job)
+        self.assertEqual({name: found[name] for name in found if "rows" in name or "bytes" in name},
+                         {"staged_rows": 0, "staged_bytes": 0,
+                          "publishing_rows": 0, "publishing_bytes": 0})
+        self.assertEqual(found["committed_checkpoint"], status["last_checkpoint"]["id"])
+        check_counts(self.k, topic, source.rows, complete=False)
 
 
 class QuickRefusals(Case):

@@ -191,9 +191,11 @@ TEST_F(CoordinatorTest, LostWorkerEndsTheGenerationAndTheJobGoesOnFromTheNewestC
   cluster_->auto_publish = false;  // checkpoint 4 completes, its output stays hidden
   ASSERT_TRUE(Completes(*process, 4));
   cluster_->KillWorker("worker-2");
-  // One slot is missing: the job waits, and says for what.
+  // One slot is missing: the job waits, and says for what. To settle its output needs none.
   ASSERT_TRUE(Reaches(*process, JobState::kRestarting, kSecondUs));
-  ASSERT_TRUE(cluster_->Until([&] { return Get(*process).waiting_for == "2 slots, 1 free"; }));
+  cluster_->Advance(3 * kSecondUs);
+  EXPECT_EQ(Get(*process).waiting_for, "2 slots, 1 free");
+  EXPECT_EQ(cluster_->Count(Fate::kPublished), 8);
   cluster_->auto_publish = true;
   cluster_->AddWorker("worker-3", 1);
   ASSERT_TRUE(Reaches(*process, JobState::kRunning, kSecondUs));
@@ -202,11 +204,18 @@ TEST_F(CoordinatorTest, LostWorkerEndsTheGenerationAndTheJobGoesOnFromTheNewestC
   EXPECT_EQ(status.restarts, 1);
   ASSERT_TRUE(status.failure.has_value());
   EXPECT_NE(status.failure->message.find("worker-2"), std::string::npos);
-  // Settled before the tasks started.
-  EXPECT_EQ(cluster_->Count(Fate::kPublished), 8);
   ASSERT_TRUE(Completes(*process, 6));
   ExpectOutsideSound();
   ExpectLogSound();
+}
+
+TEST_F(CoordinatorTest, OutputIsSettledDuringALongPauseBeforeARestart) {
+  auto process = RunJob(Graph(R"("checkpoint.interval": "1s", "restart.backoff_initial": "20s")"));
+  cluster_->auto_publish = false;
+  ASSERT_TRUE(Completes(*process, 1));
+  cluster_->FailTask(kJob, UnavailableError("disk is slow"));
+  cluster_->Advance(3 * kSecondUs);
+  EXPECT_EQ(cluster_->Count(Fate::kPublished), 2);
 }
 
 // Given a source with dead letters, then they are published and settled like the rows of the sink.
