@@ -7,6 +7,9 @@
 #include <chrono>
 #include <iterator>
 #include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <unordered_map>
@@ -14,6 +17,7 @@
 
 #include "common/base/concat.h"
 #include "common/base/log.h"
+#include "worker/connectors/kafka/handover.h"
 #include "worker/connectors/kafka/rdkafka_settings.h"
 
 namespace weir {
@@ -33,6 +37,11 @@ constexpr std::chrono::milliseconds kNudgePause{10};
 constexpr int kNudgeMs = 1000;
 constexpr size_t kNudgeRows = 5000;
 constexpr size_t kNudgeBytes = 1 << 20;
+// Taken and given back at a time. With what librdkafka keeps of each message, all blocks fit into
+// the second-level cache, and a task's batch of rows of 100 bytes is in those that are full.
+constexpr size_t kBlockRows = 512;
+constexpr size_t kBlocksMax = 7;
+constexpr size_t kBlocksBytes = 1 << 20;
 
 using ListPtr = RdkafkaPtr<rd_kafka_topic_partition_list_t>;
 
@@ -50,30 +59,72 @@ bool IsUnknown(rd_kafka_resp_err_t code) {
          code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC || code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
 }
 
-// The client with what its thread keeps; outlives the consumer when a call hangs.
+// Messages that were taken together.
+struct Block {
+  // Of one partition, one behind the other.
+  struct Run {
+    const rd_kafka_topic_t* topic = nullptr;
+    int32_t partition = -1;
+    size_t end = 0;  // behind its last row
+  };
+
+  // Gives its messages back to librdkafka, which has to be there.
+  void Clear() {
+    for (size_t i = 0; i < count; ++i) rd_kafka_message_destroy(messages[i]);
+    count = 0;
+    value_bytes = 0;
+    rows.clear();
+    runs.clear();
+    errors.clear();
+    events.clear();
+  }
+  bool empty() const { return count == 0 && events.empty(); }
+  size_t bytes() const { return value_bytes; }
+
+  std::vector<rd_kafka_message_t*> messages;  // the first `count`
+  size_t count = 0;
+  size_t value_bytes = 0;
+  uint64_t assignment = 0;                        // the last one made before
+  std::vector<KafkaMessage> rows;                 // without tags
+  std::vector<Run> runs;                          // of the rows
+  std::vector<const rd_kafka_message_t*> errors;  // behind the rows of their partitions
+  std::vector<KafkaEvent> events;                 // came somewhere between
+};
+
+// The client with what its threads keep; outlives the consumer when a call hangs.
 // Thread: as the members say.
-struct Client {
+struct Client : public std::enable_shared_from_this<Client> {
   std::string brokers;
-  // From OnReady on, also of the owner's; client calls are thread-safe.
+  // For calls that block, and for taking messages.
+  std::shared_ptr<RdkafkaThread> asking;
+  std::shared_ptr<RdkafkaThread> taking;
+  // From OnReady on, also of the others; client calls are thread-safe.
   rd_kafka_t* handle = nullptr;
   rd_kafka_queue_t* queue = nullptr;
 
-  // The thread's.
+  // The asking thread's.
   RdkafkaPtr<rd_kafka_conf_t> conf;  // until Create
   Status created;
   std::set<TopicPartition> assigned;
   std::map<TopicPartition, int32_t> leaders;  // as last heard
   steady_clock::time_point nudged;
 
-  // The owner's, and filled by callbacks of its Polls.
+  // The taking thread's, also those that callbacks of its takes fill.
   std::vector<KafkaEvent> events;
   RdkafkaTrouble trouble;
-  std::function<void(Status)> commit_done;
+  size_t taken_rows = 0;  // since the last nudge
+  size_t taken_bytes = 0;
+  bool more = false;  // the last take left some behind
 
-  // Of both and librdkafka's.
-  std::atomic<bool> wanted{false};  // to be woken
+  // Of several.
+  Handover<Block> handover{kBlocksMax, kBlocksBytes};
+  std::function<void()> wake;  // the owner; not changed any more
   std::atomic<bool> nudging{false};
-  std::function<void()> wake;  // not from when events of the queue are switched off
+  std::mutex commit_mutex;
+  std::function<void(Status)> commit_done;  // guarded by commit_mutex
+  // No assignment is made while messages are taken: what is taken later is of it.
+  std::mutex assignment_mutex;
+  uint64_t assignment = 0;  // number of the last one; guarded by assignment_mutex
 
   static void OnError(rd_kafka_t* handle, int error, const char* reason, void* self) {
     static_cast<Client*>(self)->NoteError(handle, static_cast<rd_kafka_resp_err_t>(error), reason);
@@ -106,7 +157,7 @@ struct Client {
 
   static void OnQueue(rd_kafka_t*, void* self) {
     Client* client = static_cast<Client*>(self);
-    if (client->wanted.exchange(false, std::memory_order_relaxed)) client->wake();
+    if (client->handover.Ask()) client->PostFill();
   }
 
   static void OnCommit(rd_kafka_t*, rd_kafka_resp_err_t error,
@@ -115,11 +166,87 @@ struct Client {
     for (int i = 0; list != nullptr && i < list->cnt; ++i) {
       if (error == RD_KAFKA_RESP_ERR_NO_ERROR) error = list->elems[i].err;
     }
-    // Not in the middle of a Poll: the answer may do anything.
-    if (client->commit_done) client->commit_done(RdkafkaStatus(error, Concat(RdkafkaText(error))));
+    client->AnswerCommit(RdkafkaStatus(error, Concat(RdkafkaText(error))));
+  }
+  void AnswerCommit(Status status) {
+    std::function<void(Status)> done;
+    {
+      std::lock_guard lock(commit_mutex);
+      done.swap(commit_done);
+    }
+    if (done) done(std::move(status));
   }
 
-  // ---- on the thread
+  void PostFill() {
+    taking->Post([self = shared_from_this()] { self->Fill(); });
+  }
+
+  // ---- on the taking thread
+  void Fill() {
+    while (!taking->ending()) {
+      std::unique_ptr<Block> block = handover.TakeEmpty();
+      if (block == nullptr) return;
+      Take(block.get());
+      // The queue tells when it is empty no longer, so one who stops has to have found it empty.
+      if (block->empty()) {
+        if (!handover.PutEmpty(std::move(block))) return;
+        continue;
+      }
+      NudgeIfDue(*block);
+      if (handover.PutFull(std::move(block))) wake();
+    }
+  }
+
+  void Take(Block* block) {
+    block->messages.resize(kBlockRows);
+    {
+      std::lock_guard lock(assignment_mutex);
+      block->assignment = assignment;
+      const ssize_t got =
+          rd_kafka_consume_batch_queue(queue, 0, block->messages.data(), kBlockRows);
+      block->count = got > 0 ? static_cast<size_t>(got) : 0;
+    }
+    block->rows.reserve(block->count);
+    for (size_t i = 0; i < block->count; ++i) {
+      const rd_kafka_message_t& message = *block->messages[i];
+      if (message.err != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        block->errors.push_back(&message);
+        continue;
+      }
+      if (block->runs.empty() || block->runs.back().topic != message.rkt ||
+          block->runs.back().partition != message.partition) {
+        block->runs.push_back({.topic = message.rkt, .partition = message.partition});
+      }
+      rd_kafka_timestamp_type_t type = RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+      const int64_t timestamp_ms = rd_kafka_message_timestamp(&message, &type);
+      block->value_bytes += message.len;
+      block->rows.push_back(
+          {.offset = message.offset,
+           .timestamp_ms = type == RD_KAFKA_TIMESTAMP_NOT_AVAILABLE ? -1 : timestamp_ms,
+           .key = {static_cast<const char*>(message.key), message.key_len},
+           .value = {static_cast<const char*>(message.payload), message.len},
+           .native = &message});
+      block->runs.back().end = block->rows.size();
+    }
+    block->events.swap(events);
+  }
+
+  // Who takes rows from a full queue makes room, now and then; who comes to the end of it has made
+  // room for sure.
+  void NudgeIfDue(const Block& block) {
+    taken_rows += block.count;
+    taken_bytes += block.value_bytes;
+    const bool much = taken_rows >= kNudgeRows || taken_bytes >= kNudgeBytes;
+    const bool more_now = block.count == kBlockRows;
+    const bool due = more_now ? much : more;
+    more = more_now;
+    if (!due || nudging.exchange(true)) return;
+    taken_rows = 0;
+    taken_bytes = 0;
+    asking->Post([self = shared_from_this()] { self->Nudge(); });
+  }
+
+  // ---- on the asking thread
   void Create() {
     rd_kafka_conf_set_opaque(conf.get(), this);
     rd_kafka_conf_set_error_cb(conf.get(), OnError);
@@ -145,8 +272,8 @@ struct Client {
   Status Failed(std::string_view what, rd_kafka_resp_err_t code, std::string_view text = "") const {
     const std::string silence = RdkafkaSilence(code, brokers);
     const std::string at = silence.empty() ? Concat(" (cluster ", brokers, ")") : "";
-    return RdkafkaStatus(code, Concat(silence, "cannot ", what, at, ": ",
-                                      text.empty() ? RdkafkaText(code) : text));
+    return RdkafkaStatus(
+        code, Concat(silence, "cannot ", what, at, ": ", text.empty() ? RdkafkaText(code) : text));
   }
   Status Failed(std::string_view what, RdkafkaPtr<rd_kafka_error_t> error) const {
     if (error == nullptr) return {};
@@ -164,7 +291,9 @@ struct Client {
                       handle, MakeList(known, RD_KAFKA_OFFSET_INVALID).get())));
   }
 
-  Status Assign(const std::vector<KafkaAssignment>& assignments) {
+  Status Assign(const std::vector<KafkaAssignment>& assignments, uint64_t number) {
+    std::lock_guard lock(assignment_mutex);
+    assignment = number;
     std::vector<TopicPartition> partitions;
     ListPtr list(rd_kafka_topic_partition_list_new(static_cast<int>(assignments.size())));
     for (const KafkaAssignment& assignment : assignments) {
@@ -255,49 +384,49 @@ class RdkafkaConsumer : public KafkaConsumer {
  public:
   RdkafkaConsumer(RdkafkaThreads& threads, Executor& owner, KafkaConsumerOptions options,
                   RdkafkaPtr<rd_kafka_conf_t> conf, std::function<void()> wake)
-      : owner_(owner),
-        group_(std::move(options.group)),
+      : group_(std::move(options.group)),
         wake_(std::move(wake)),
-        thread_(threads.Start()),
         answers_(owner),
         client_(std::make_shared<Client>()) {
     client_->brokers = std::move(options.cluster.brokers);
+    client_->asking = threads.Start();
+    client_->taking = threads.Start();
     client_->conf = std::move(conf);
-    client_->wake = [this, alive = std::weak_ptr<int>(alive_)] {
-      owner_.Post([this, alive] {
-        if (!alive.expired()) wake_();
-      });
-    };
+    client_->wake = answers_.ExpectMany(wake_);
     Call<Status>([](Client& client) { return client.created; },
                  [this](Status status) { OnReady(std::move(status)); },
                  [](Client& client) { client.Create(); });
   }
 
   ~RdkafkaConsumer() override {
-    Release();
+    if (block_ != nullptr) client_->handover.GiveBack(std::move(block_));
     // After that no callback of the queue runs any more.
     if (ready_) rd_kafka_queue_cb_event_enable(client_->queue, nullptr, nullptr);
-    thread_->End([client = client_, ready = ready_] {
-      if (!ready && client->queue != nullptr) {
-        rd_kafka_queue_cb_event_enable(client->queue, nullptr, nullptr);
-      }
-      client->Destroy();
+    // Messages are given back before the client goes.
+    client_->taking->End([client = client_, ready = ready_] {
+      client->handover.Clear();
+      client->asking->End([client, ready] {
+        if (!ready && client->queue != nullptr) {
+          rd_kafka_queue_cb_event_enable(client->queue, nullptr, nullptr);
+        }
+        client->Destroy();
+      });
     });
   }
 
   void Poll(size_t rows_max, KafkaBatch* batch) override {
     batch->clear();
-    if (!ready_ || assigning_ > 0) {
-      Release();
-      batch->events.swap(client_->events);
-      return;
+    batch->events.swap(events_);
+    if (block_ != nullptr && AllRead()) GiveBack();
+    if (!ready_ || assigning_ > 0) return;
+    while (batch->empty()) {
+      if (block_ != nullptr && AllRead()) GiveBack();
+      if (block_ == nullptr) {
+        block_ = client_->handover.TakeFull();
+        if (block_ == nullptr) return;
+      }
+      Read(rows_max, batch);
     }
-    // The queue tells when it is empty no longer, so one who sleeps has to have found it empty: not
-    // only messages of partitions that were dropped.
-    do {
-      Take(rows_max, batch);
-    } while (count_ > 0 && batch->empty());
-    if (count_ > 0) NudgeIfDue(count_ == rows_max);
   }
 
   void Headers(const KafkaMessage& message,
@@ -319,14 +448,15 @@ class RdkafkaConsumer : public KafkaConsumer {
   }
 
   void Assign(std::vector<KafkaAssignment> assignments, Done<Status> done) override {
+    const uint64_t number = ++assignments_;
     for (const KafkaAssignment& assignment : assignments) {
-      tags_[assignment.partition] = assignment.tag;
+      reading_[assignment.partition] = {.tag = assignment.tag, .assignment = number};
     }
     ForgetTopics();
     // Until then rows may be of the assignment before.
     ++assigning_;
-    Call<Status>([assignments = std::move(assignments)](
-                     Client& client) { return client.Assign(assignments); },
+    Call<Status>([assignments = std::move(assignments),
+                  number](Client& client) { return client.Assign(assignments, number); },
                  [this, done = std::move(done)](Status status) {
                    --assigning_;
                    done(std::move(status));
@@ -335,7 +465,7 @@ class RdkafkaConsumer : public KafkaConsumer {
   }
 
   void Drop(std::vector<TopicPartition> partitions, Done<Status> done) override {
-    for (const TopicPartition& partition : partitions) tags_.erase(partition);
+    for (const TopicPartition& partition : partitions) reading_.erase(partition);
     ForgetTopics();
     Call<Status>([partitions = std::move(partitions)](
                      Client& client) { return client.Unassign(partitions); },
@@ -398,22 +528,30 @@ class RdkafkaConsumer : public KafkaConsumer {
       rd_kafka_topic_partition_list_add(list.get(), partition.topic.c_str(), partition.partition)
           ->offset = offset;
     }
-    client_->commit_done = answers_.Expect<Status>(std::move(done));
-    // The answer comes with a Poll.
+    {
+      std::lock_guard lock(client_->commit_mutex);
+      client_->commit_done = answers_.Expect<Status>(std::move(done));
+    }
     const rd_kafka_resp_err_t error = rd_kafka_commit_queue(
         client_->handle, list.get(), client_->queue, Client::OnCommit, client_.get());
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
-      client_->commit_done(client_->Failed("commit offsets", error));
+      client_->AnswerCommit(client_->Failed("commit offsets", error));
     }
   }
 
  private:
-  // Answers `ask`, run on the thread once there is a client; `before`: run in any case.
+  // Where the rows of a partition belong.
+  struct Reading {
+    int32_t tag = -1;         // -1: it is not read
+    uint64_t assignment = 0;  // the rows of earlier ones are nobody's
+  };
+
+  // Answers `ask`, run on the asking thread once there is a client; `before`: run in any case.
   template <typename T>
   void Call(std::function<T(Client&)> ask, std::function<void(T)> done,
             std::function<void(Client&)> before = nullptr) {
-    thread_->Post([client = client_, ask = std::move(ask), before = std::move(before),
-                   answer = answers_.Expect<T>(std::move(done))] {
+    client_->asking->Post([client = client_, ask = std::move(ask), before = std::move(before),
+                           answer = answers_.Expect<T>(std::move(done))] {
       if (before) before(*client);
       answer(client->created.ok() ? ask(*client) : T(client->created));
     });
@@ -422,75 +560,78 @@ class RdkafkaConsumer : public KafkaConsumer {
   void OnReady(Status status) {
     if (status.ok()) {
       ready_ = true;
+      // What has come already told nobody.
+      if (client_->handover.Ask()) client_->PostFill();
     } else {
-      client_->events.push_back({.kind = KafkaEvent::Kind::kFailed, .status = std::move(status)});
+      events_.push_back({.kind = KafkaEvent::Kind::kFailed, .status = std::move(status)});
     }
     wake_();
   }
 
-  // Some messages of the queue; the batch is empty as long as they are of nobody.
-  void Take(size_t rows_max, KafkaBatch* batch) {
-    Release();
-    Client& client = *client_;
-    client.wanted.store(true, std::memory_order_relaxed);
-    messages_.resize(rows_max);
-    const ssize_t got =
-        rd_kafka_consume_batch_queue(client.queue, 0, messages_.data(), messages_.size());
-    count_ = got > 0 ? static_cast<size_t>(got) : 0;
-    batch->rows.reserve(count_);
-    for (size_t i = 0; i < count_; ++i) {
-      const rd_kafka_message_t& message = *messages_[i];
-      if (message.rkt != last_topic_ || message.partition != last_partition_) LookUp(message);
-      if (message.err != RD_KAFKA_RESP_ERR_NO_ERROR) {
-        AddEvent(message, &batch->events);
-      } else if (last_tag_ >= 0) {
-        rd_kafka_timestamp_type_t type = RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
-        const int64_t timestamp_ms = rd_kafka_message_timestamp(&message, &type);
-        taken_bytes_ += message.len;
-        batch->rows.push_back(
-            {.tag = last_tag_,
-             .offset = message.offset,
-             .timestamp_ms = type == RD_KAFKA_TIMESTAMP_NOT_AVAILABLE ? -1 : timestamp_ms,
-             .key = {static_cast<const char*>(message.key), message.key_len},
-             .value = {static_cast<const char*>(message.payload), message.len},
-             .native = &message});
-      }
-    }
-    if (!client.events.empty()) {
-      std::move(client.events.begin(), client.events.end(), std::back_inserter(batch->events));
-      client.events.clear();
-    }
+  void GiveBack() {
+    next_row_ = 0;
+    next_run_ = 0;
+    if (client_->handover.GiveBack(std::move(block_))) client_->PostFill();
   }
 
-  void Release() {
-    for (size_t i = 0; i < count_; ++i) rd_kafka_message_destroy(messages_[i]);
-    count_ = 0;
+  bool AllRead() const { return next_row_ == block_->rows.size() && block_->errors.empty(); }
+
+  // Up to `rows_max` rows of the block; the batch is empty as long as they are of nobody.
+  void Read(size_t rows_max, KafkaBatch* batch) {
+    Block& block = *block_;
+    // Rows behind them may have to be read again: not behind any.
+    std::move(block.events.begin(), block.events.end(), std::back_inserter(batch->events));
+    block.events.clear();
+    while (next_row_ < block.rows.size() && batch->rows.size() < rows_max) {
+      const Block::Run& run = block.runs[next_run_];
+      const size_t end = std::min(run.end, next_row_ + rows_max - batch->rows.size());
+      const Reading reading = LookUp(run.topic, run.partition);
+      if (reading.tag >= 0 && reading.assignment <= block.assignment) {
+        const size_t before = batch->rows.size();
+        batch->rows.insert(batch->rows.end(),
+                           block.rows.begin() + static_cast<ptrdiff_t>(next_row_),
+                           block.rows.begin() + static_cast<ptrdiff_t>(end));
+        for (size_t i = before; i < batch->rows.size(); ++i) batch->rows[i].tag = reading.tag;
+      }
+      next_row_ = end;
+      if (end == run.end) ++next_run_;
+    }
+    if (next_row_ < block.rows.size()) return;
+    for (const rd_kafka_message_t* message : block.errors) {
+      const Reading reading = LookUp(message->rkt, message->partition);
+      if (reading.assignment <= block.assignment) AddEvent(*message, reading.tag, &batch->events);
+    }
+    block.errors.clear();
   }
 
   // librdkafka may give the handle of a topic that is not read any more to another one.
   void ForgetTopics() {
     known_.clear();
     last_topic_ = nullptr;
+    last_ = Reading();
   }
 
-  void LookUp(const rd_kafka_message_t& message) {
-    last_topic_ = message.rkt;
-    last_partition_ = message.partition;
-    std::vector<int32_t>& known = known_[message.rkt];
-    const size_t number = message.partition < 0 ? 0 : static_cast<size_t>(message.partition);
-    if (number >= known.size()) known.resize(number + 1, kNotLookedUp);
-    if (known[number] == kNotLookedUp) {
-      const auto tag = message.rkt == nullptr
-                           ? tags_.end()
-                           : tags_.find({rd_kafka_topic_name(message.rkt), message.partition});
-      known[number] = tag == tags_.end() ? -1 : tag->second;
+  Reading LookUp(const rd_kafka_topic_t* topic, int32_t partition) {
+    if (topic == last_topic_ && partition == last_partition_) return last_;
+    last_topic_ = topic;
+    last_partition_ = partition;
+    std::vector<std::optional<Reading>>& known = known_[topic];
+    const size_t number = partition < 0 ? 0 : static_cast<size_t>(partition);
+    if (number >= known.size()) known.resize(number + 1);
+    if (!known[number].has_value()) {
+      const auto reading = topic == nullptr
+                               ? reading_.end()
+                               : reading_.find({rd_kafka_topic_name(topic), partition});
+      known[number] = reading == reading_.end() ? Reading() : reading->second;
     }
-    last_tag_ = known[number];
+    last_ = *known[number];
+    return last_;
   }
 
-  void AddEvent(const rd_kafka_message_t& message, std::vector<KafkaEvent>* events) const {
+  static void AddEvent(const rd_kafka_message_t& message, int32_t tag,
+                       std::vector<KafkaEvent>* events) {
     KafkaEvent event;
-    event.tag = last_tag_;
+    event.tag = tag;
     event.offset = message.offset;
     const std::string text =
         message.payload == nullptr
@@ -516,44 +657,26 @@ class RdkafkaConsumer : public KafkaConsumer {
       events->push_back(std::move(event));
       return;
     }
-    if (last_tag_ >= 0) events->push_back(std::move(event));
+    if (tag >= 0) events->push_back(std::move(event));
   }
 
-  // `more`: there may be more rows. Who takes rows from a full queue makes room, now and then; who
-  // comes to the end of it has made room for sure.
-  void NudgeIfDue(bool more) {
-    taken_rows_ += count_;
-    const bool much = taken_rows_ >= kNudgeRows || taken_bytes_ >= kNudgeBytes;
-    const bool due = more ? much : more_;
-    more_ = more;
-    if (!due || client_->nudging.exchange(true)) return;
-    taken_rows_ = 0;
-    taken_bytes_ = 0;
-    thread_->Post([client = client_] { client->Nudge(); });
-  }
-
-  static constexpr int32_t kNotLookedUp = -2;
-
-  Executor& owner_;
   const std::string group_;
   const std::function<void()> wake_;
-  const std::shared_ptr<RdkafkaThread> thread_;
-  const std::shared_ptr<int> alive_ = std::make_shared<int>();
   RdkafkaAnswers answers_;
   const std::shared_ptr<Client> client_;
   bool ready_ = false;
+  std::vector<KafkaEvent> events_;  // for the next Poll
   int assigning_ = 0;
-  std::map<TopicPartition, int32_t> tags_;
-  // Tags by topic handle and partition.
-  std::unordered_map<const rd_kafka_topic_t*, std::vector<int32_t>> known_;
+  uint64_t assignments_ = 0;  // so many were begun
+  std::map<TopicPartition, Reading> reading_;
+  // By topic handle and partition.
+  std::unordered_map<const rd_kafka_topic_t*, std::vector<std::optional<Reading>>> known_;
   const rd_kafka_topic_t* last_topic_ = nullptr;
   int32_t last_partition_ = -1;
-  int32_t last_tag_ = -1;
-  std::vector<rd_kafka_message_t*> messages_;  // the first count_ are the last batch
-  size_t count_ = 0;
-  size_t taken_rows_ = 0;  // since the last nudge
-  size_t taken_bytes_ = 0;
-  bool more_ = false;  // the last Poll left some behind
+  Reading last_;
+  std::unique_ptr<Block> block_;  // being read
+  size_t next_row_ = 0;           // of block_
+  size_t next_run_ = 0;
 };
 
 }  // namespace
@@ -565,12 +688,9 @@ StatusOr<std::unique_ptr<KafkaConsumer>> MakeRdkafkaConsumer(RdkafkaThreads& thr
   RdkafkaSettings usual = {{"queued.min.messages", Concat(kQueuedRows)},
                            {"queued.max.messages.kbytes", Concat(kQueuedKilobytes)},
                            {"socket.timeout.ms", "10000"}};
-  RdkafkaSettings fixed = {{"group.id", options.group},
-                           {"enable.auto.commit", "false"},
-                           {"enable.auto.offset.store", "false"},
-                           {"auto.offset.reset", "error"},
-                           {"isolation.level", "read_committed"},
-                           {"enable.partition.eof", "true"},
+  RdkafkaSettings fixed = {{"group.id", options.group},           {"enable.auto.commit", "false"},
+                           {"enable.auto.offset.store", "false"}, {"auto.offset.reset", "error"},
+                           {"isolation.level", "read_committed"}, {"enable.partition.eof", "true"},
                            {"allow.auto.create.topics", "false"}};
   if (!options.reads_much) {
     fixed.emplace_back("queued.min.messages", "1");

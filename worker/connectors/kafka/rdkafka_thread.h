@@ -15,10 +15,10 @@
 
 namespace weir {
 
-// A thread of its own for the blocking calls of one client of librdkafka, so that a broker that
-// does not answer holds up nobody else; a client has three threads or more of its own anyway.
-// Lifetime: ends itself after End, and may outlive everything else when a call hangs.
-// Thread: thread-safe.
+// A thread of its own for calls of one client of librdkafka: those that block, so that a broker
+// that does not answer holds up nobody else, or those that would cost a task's thread too much; a
+// client has three threads or more of its own anyway. Lifetime: ends itself after End, and may
+// outlive everything else when a call hangs. Thread: thread-safe.
 class RdkafkaThread {
  public:
   // Runs `job` after those before it. Dropped after End.
@@ -69,6 +69,16 @@ class RdkafkaAnswers {
     waiting_->clear();
   }
 
+  // What other threads call as often as they like; each call is mail to the owner.
+  std::function<void()> ExpectMany(std::function<void()> done) {
+    auto callback = std::make_shared<std::function<void()>>(std::move(done));
+    waiting_->insert(callback);
+    return [link = link_, kept = std::weak_ptr<std::function<void()>>(callback)] {
+      link->Post([kept] {
+        if (const std::shared_ptr<std::function<void()>> done = kept.lock()) (*done)();
+      });
+    };
+  }
   // What another thread calls once with the answer, which is mail to the owner then.
   template <typename T>
   std::function<void(T)> Expect(std::function<void(T)> done) {

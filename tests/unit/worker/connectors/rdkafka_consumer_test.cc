@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -200,6 +201,49 @@ TEST_F(RdkafkaConsumerTest, ReadsFromWhereItIsToldAlsoWhenItReadsAlready) {
   EXPECT_TRUE(dropped.ok()) << dropped;
 }
 
+TEST_F(RdkafkaConsumerTest, WhatWasTakenBeforeAnAssignmentIsNotOfIt) {
+  constexpr int kRows = 2000;
+  constexpr int64_t kAnew = 1500;
+  const std::string topic = MakeTopic(2);
+  std::vector<Row> rows;
+  for (int i = 0; i < 2 * kRows; ++i) rows.push_back({.partition = i % 2, .value = "v"});
+  Write(topic, rows);
+  Open();
+  ASSERT_TRUE(Assign({{.partition = {topic, 0}, .offset = 0, .tag = 0},
+                      {.partition = {topic, 1}, .offset = 0, .tag = 1}})
+                  .ok());
+  std::map<int32_t, std::vector<int64_t>> offsets;
+  std::set<int32_t> ended;
+  const auto note = [&](const KafkaBatch& batch) {
+    for (const KafkaMessage& message : batch.rows) offsets[message.tag].push_back(message.offset);
+    for (const KafkaEvent& event : batch.events) ended.insert(event.tag);
+  };
+  // One by one, so that others are at hand.
+  for (int read = 0; read < 100;) {
+    KafkaBatch batch;
+    const int woken = woken_;
+    consumer_->Poll(1, &batch);
+    ASSERT_LE(batch.rows.size(), 1u);
+    note(batch);
+    read += static_cast<int>(batch.rows.size());
+    if (batch.empty()) executor_.RunUntil([&] { return woken_ != woken; });
+  }
+  ASSERT_TRUE(Assign({{.partition = {topic, 0}, .offset = kAnew, .tag = 2}}).ok());
+  ReadUntil([&](const KafkaBatch& batch) {
+    note(batch);
+    return ended.count(1) > 0 && ended.count(2) > 0;
+  });
+  const auto count_up = [](int64_t from, int64_t to) {
+    std::vector<int64_t> numbers;
+    for (int64_t i = from; i < to; ++i) numbers.push_back(i);
+    return numbers;
+  };
+  EXPECT_EQ(offsets[0], count_up(0, static_cast<int64_t>(offsets[0].size())));
+  EXPECT_LE(offsets[0].size(), 100u);
+  EXPECT_EQ(offsets[1], count_up(0, kRows));
+  EXPECT_EQ(offsets[2], count_up(kAnew, kRows));
+}
+
 TEST_F(RdkafkaConsumerTest, SaysThatAnOffsetIsOutOfRange) {
   const std::string topic = MakeTopic(1);
   Write(topic, {{.partition = 0, .value = "v"}});
@@ -248,7 +292,6 @@ TEST_F(RdkafkaConsumerTest, AnswersQuestions) {
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_THAT(*found, ElementsAre(Optional(1), Eq(std::nullopt)));
 
-  // The answer to a commit comes with a Poll.
   std::optional<Status> committed;
   consumer_->CommitOffsets({{{topic, 1}, 2}}, [&](Status status) { committed = status; });
   KafkaBatch batch;
