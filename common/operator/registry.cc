@@ -16,7 +16,7 @@ struct Registry::State {
   // Says false, and remembers why, when `type` is there already.
   bool Claim(const std::string& type) {
     if (type.empty()) {
-      errors.push_back("a vertex type is registered with an empty name");
+      errors.emplace_back("a vertex type is registered with an empty name");
       return false;
     }
     if (operators.count(type) + sources.count(type) + sinks.count(type) == 0) return true;

@@ -33,7 +33,7 @@ class SettleContext : public CommitterContext {
         link_(link),
         staging_directory_(JoinPath(request.job_directory, kStagingName)) {
     if (request.successor.value().empty()) return;
-    successor_ = JobSuccessor{.job = request.successor};
+    successor_.emplace().job = request.successor;
     for (const JobVertex& vertex : request.successor_vertices) {
       successor_->configs.push_back(vertex.config);
     }

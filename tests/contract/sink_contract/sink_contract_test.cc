@@ -10,13 +10,13 @@
 #include <numeric>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "common/base/concat.h"
 #include "common/record/batch_builder.h"
-#include "tests/support/connector_contexts.h"
 #include "tests/support/fake_kafka.h"
-#include "tests/support/manual_executor.h"
 #include "tests/support/memory_file_system.h"
+#include "tests/support/sink_process.h"
 #include "worker/connectors/files/files_committer.h"
 #include "worker/connectors/files/files_sink.h"
 #include "worker/connectors/kafka/sink/kafka_committer.h"
@@ -136,53 +136,12 @@ RecordBatch Rows(int64_t begin, int64_t end) {
   return builder.Finish();
 }
 
-// One generation of one sink subtask in a process of its own.
-class Process {
+class Process : public SinkProcess {
  public:
   Process(const Kind& kind, uint64_t generation,
           std::shared_ptr<MemoryFileSystem::Disk> disk = nullptr)
-      : files(executor, std::move(disk)),
-        context(executor, files, kind.config, IdSchema(), Generation(generation)),
-        committer_context(executor, files, kind.config),
-        sink(kind.make_sink()),
-        committer(kind.make_committer()) {
-    committer->Open(committer_context);
-  }
-
-  // Each returns no value when the process died meanwhile.
-  std::optional<Status> Open() {
-    return Wait<Status>([&](auto done) { sink->Open(context, done); });
-  }
-  std::optional<StatusOr<std::vector<Committable>>> Prepare(uint64_t checkpoint) {
-    return Wait<StatusOr<std::vector<Committable>>>(
-        [&](auto done) { sink->Prepare(CheckpointId(checkpoint), done); });
-  }
-  std::optional<Status> Publish(uint64_t checkpoint) {
-    return Wait<Status>([&](auto done) { sink->Publish(CheckpointId(checkpoint), done); });
-  }
-  std::optional<Status> Commit(std::vector<Committable> committables) {
-    return Wait<Status>([&](auto done) { committer->Commit(committables, done); });
-  }
-  std::optional<Status> AbortOthers(uint64_t generation, std::vector<Committable> listed) {
-    return Wait<Status>(
-        [&](auto done) { committer->AbortOthers(Generation(generation), listed, done); });
-  }
-  template <typename T>
-  std::optional<T> Wait(std::function<void(std::function<void(T)>)> start) {
-    auto answer = std::make_shared<std::optional<T>>();
-    start([answer](T value) { answer->emplace(std::move(value)); });
-    executor.RunUntil([&] { return answer->has_value() || files.killed(); }, 20'000'000);
-    if (files.killed()) return std::nullopt;
-    EXPECT_TRUE(answer->has_value()) << "no answer";
-    return *answer;
-  }
-
-  ManualExecutor executor;
-  MemoryFileSystem files;
-  FakeSinkContext context;
-  FakeCommitterContext committer_context;
-  std::unique_ptr<Sink> sink;
-  std::unique_ptr<Committer> committer;
+      : SinkProcess(kind.make_sink(), kind.make_committer(), kind.config, IdSchema(), generation,
+                    std::move(disk)) {}
 };
 
 class SinkContract : public testing::TestWithParam<Kind> {
@@ -190,13 +149,6 @@ class SinkContract : public testing::TestWithParam<Kind> {
   void SetUp() override { GetParam().reset(); }
   std::vector<int64_t> Visible(Process& process) { return GetParam().visible(process.files); }
 };
-
-#define ASSERT_SAYS_OK(answer)                         \
-  do {                                                 \
-    auto answer_ = (answer);                           \
-    ASSERT_TRUE(answer_.has_value());                  \
-    ASSERT_TRUE(answer_->ok()) << answer_->ToString(); \
-  } while (false)
 
 TEST_P(SinkContract, RowsAreSeenWhenTheirCheckpointIsPublishedAndNotBefore) {
   Process process(GetParam(), 1);
@@ -417,42 +369,33 @@ class Job {
 
  private:
   bool Drive(Process& process) {
-    auto ok = [&](auto answer) {
-      if (!answer.has_value()) return false;
-      if constexpr (requires { answer->status(); }) {
-        EXPECT_TRUE(answer->ok()) << answer->status();
-      } else {
-        EXPECT_TRUE(answer->ok()) << *answer;
-      }
-      return answer->ok();
-    };
-    if (!ok(process.Commit(listed_))) return false;
-    if (!ok(process.AbortOthers(generation_, listed_))) return false;
+    if (!AnsweredOk(process.Commit(listed_))) return false;
+    if (!AnsweredOk(process.AbortOthers(generation_, listed_))) return false;
     process.context.resumed_from_ = completed_;
-    if (!ok(process.Open())) return false;
+    if (!AnsweredOk(process.Open())) return false;
     while (completed_rows_ < 12) {
       int64_t rows = completed_rows_;
       if (!process.sink->Write(Rows(rows, rows + 3)).ok()) return false;
       rows += 3;
       uint64_t checkpoint = ++last_checkpoint_;
       auto prepared = process.Prepare(checkpoint);
-      if (!ok(prepared)) return false;
+      if (!AnsweredOk(prepared)) return false;
       if (checkpoint == 3) {
         process.sink->OnAborted(CheckpointId(checkpoint));
         if (!process.sink->Write(Rows(rows, rows + 3)).ok()) return false;
         rows += 3;
         checkpoint = ++last_checkpoint_;
         prepared = process.Prepare(checkpoint);
-        if (!ok(prepared)) return false;
+        if (!AnsweredOk(prepared)) return false;
       }
       // The commit point.
       listed_ = **prepared;
       completed_rows_ = rows;
       completed_ = CheckpointId(checkpoint);
-      if (!ok(process.Publish(checkpoint))) return false;
+      if (!AnsweredOk(process.Publish(checkpoint))) return false;
       // One without rows: it lists nothing that was published before.
       prepared = process.Prepare(++last_checkpoint_);
-      if (!ok(prepared)) return false;
+      if (!AnsweredOk(prepared)) return false;
       EXPECT_THAT(**prepared, SizeIs(kind_.without_rows));
       listed_ = **prepared;
       completed_ = CheckpointId(last_checkpoint_);

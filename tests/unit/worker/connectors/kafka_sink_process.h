@@ -1,20 +1,16 @@
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/concat.h"
 #include "common/record/batch_builder.h"
-#include "tests/support/connector_contexts.h"
 #include "tests/support/fake_kafka.h"
-#include "tests/support/manual_executor.h"
 #include "tests/support/memory_file_system.h"
+#include "tests/support/sink_process.h"
 #include "worker/connectors/kafka/sink/kafka_committer.h"
 #include "worker/connectors/kafka/sink/kafka_sink.h"
 
@@ -45,64 +41,21 @@ inline std::vector<int64_t> Ids(const FakeKafka& kafka) {
   return ids;
 }
 
-// One generation of one sink subtask in a process of its own.
-class Process {
- public:
-  Process(FakeKafka& kafka, uint64_t generation,
-          std::shared_ptr<MemoryFileSystem::Disk> disk = nullptr, Config config = SinkConfig())
-      : clients(kafka),
-        files(executor, std::move(disk)),
-        context(executor, files, config, IdSchema(), Generation(generation)),
-        committer_context(executor, files, config),
-        sink(std::make_unique<KafkaSink>(clients)),
-        committer(std::make_unique<KafkaCommitter>(clients)) {
-    committer->Open(committer_context);
-  }
-
-  // Each returns no value when the process died meanwhile or there is no answer in 20 s.
-  std::optional<Status> Open() {
-    return Wait<Status>([&](auto done) { sink->Open(context, done); });
-  }
-  std::optional<StatusOr<std::vector<Committable>>> Prepare(uint64_t checkpoint) {
-    return Wait<StatusOr<std::vector<Committable>>>(
-        [&](auto done) { sink->Prepare(CheckpointId(checkpoint), done); });
-  }
-  std::optional<Status> Publish(uint64_t checkpoint) {
-    return Wait<Status>([&](auto done) { sink->Publish(CheckpointId(checkpoint), done); });
-  }
-  std::optional<Status> Commit(std::vector<Committable> committables) {
-    return Wait<Status>([&](auto done) { committer->Commit(committables, done); });
-  }
-  std::optional<Status> AbortOthers(uint64_t generation, std::vector<Committable> listed) {
-    return Wait<Status>(
-        [&](auto done) { committer->AbortOthers(Generation(generation), listed, done); });
-  }
-  template <typename T>
-  std::optional<T> Wait(std::function<void(std::function<void(T)>)> start) {
-    auto answer = std::make_shared<std::optional<T>>();
-    start([answer](T value) { answer->emplace(std::move(value)); });
-    executor.RunUntil(
-        [&] { return answer->has_value() || dead || files.killed() || !context.failed_.ok(); },
-        20'000'000);
-    if (dead || files.killed()) return std::nullopt;
-    return *answer;
-  }
-
-  ManualExecutor executor;
+struct KafkaOfProcess {
   FakeKafkaClients clients;
-  MemoryFileSystem files;
-  FakeSinkContext context;
-  FakeCommitterContext committer_context;
-  std::unique_ptr<KafkaSink> sink;
-  std::unique_ptr<KafkaCommitter> committer;
-  bool dead = false;
 };
 
-#define ASSERT_SAYS_OK(answer)                         \
-  do {                                                 \
-    auto answer_ = (answer);                           \
-    ASSERT_TRUE(answer_.has_value());                  \
-    ASSERT_TRUE(answer_->ok()) << answer_->ToString(); \
-  } while (false)
+// kafka.sink and its committer; `clients` are its border to the cluster.
+class Process : public KafkaOfProcess, public SinkProcess {
+ public:
+  Process(FakeKafka& kafka, uint64_t generation,
+          std::shared_ptr<MemoryFileSystem::Disk> disk = nullptr,
+          const Config& config = SinkConfig())
+      : KafkaOfProcess{FakeKafkaClients(kafka)},
+        SinkProcess(std::make_unique<KafkaSink>(clients), std::make_unique<KafkaCommitter>(clients),
+                    config, IdSchema(), generation, std::move(disk)) {
+    answers = false;
+  }
+};
 
 }  // namespace weir

@@ -584,19 +584,10 @@ class Job {
 
  private:
   bool Drive(Process& process) {
-    auto ok = [&](auto answer) {
-      if (!answer.has_value()) return false;
-      if constexpr (requires { answer->status(); }) {
-        EXPECT_TRUE(answer->ok()) << answer->status();
-      } else {
-        EXPECT_TRUE(answer->ok()) << *answer;
-      }
-      return answer->ok();
-    };
-    if (!ok(process.Commit(listed_))) return false;
-    if (!ok(process.AbortOthers(generation_, listed_))) return false;
+    if (!AnsweredOk(process.Commit(listed_))) return false;
+    if (!AnsweredOk(process.AbortOthers(generation_, listed_))) return false;
     process.context.resumed_from_ = completed_;
-    if (!ok(process.Open())) return false;
+    if (!AnsweredOk(process.Open())) return false;
     while (completed_rows_ < 12) {
       const int64_t rows = completed_rows_ + 3;
       if (!process.sink->Write(Rows(completed_rows_, rows)).ok()) return false;
@@ -605,12 +596,12 @@ class Job {
       }
       const uint64_t checkpoint = ++last_checkpoint_;
       auto prepared = process.Prepare(checkpoint);
-      if (!ok(prepared)) return false;
+      if (!AnsweredOk(prepared)) return false;
       // The commit point.
       listed_ = **prepared;
       completed_rows_ = rows;
       completed_ = CheckpointId(checkpoint);
-      if (!ok(process.Publish(checkpoint))) return false;
+      if (!AnsweredOk(process.Publish(checkpoint))) return false;
     }
     return true;
   }
