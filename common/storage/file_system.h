@@ -74,7 +74,8 @@ class FileSystem {
   virtual void List(std::string path, DoneWith<std::vector<FileInfo>> done) = 0;
   // size and kind; kNotFound if there is none.
   virtual void Stat(std::string path, DoneWith<FileInfo> done) = 0;
-  // A file; kNotFound if there is none.
+  // A file; kNotFound if there is none. Carried out also when the file system is gone before it
+  // began, so that who ends can still take away what is its own.
   virtual void Remove(std::string path, Done done) = 0;
   // An empty directory.
   virtual void RemoveDirectory(std::string path, Done done) = 0;

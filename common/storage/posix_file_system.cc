@@ -231,15 +231,15 @@ PosixFileSystem::~PosixFileSystem() {
 }
 
 template <typename T>
-void PosixFileSystem::Submit(std::string what, std::function<void(T)> done,
-                             std::function<T()> job) {
+void PosixFileSystem::Submit(std::string what, std::function<void(T)> done, std::function<T()> job,
+                             bool if_gone) {
   if (requests_ == nullptr) return;
   uint64_t number = requests_->next++;
   requests_->callbacks.emplace(number, std::move(done));
   pool_.Post(
-      [answers = answers_, number, job = std::move(job),
+      [answers = answers_, number, job = std::move(job), if_gone,
        requests = std::weak_ptr<Requests>(requests_)]() mutable {
-        if (requests.expired()) return;
+        if (requests.expired() && !if_gone) return;
         answers->Post([number, requests = std::move(requests), result = job()]() mutable {
           std::shared_ptr<Requests> live = requests.lock();
           if (live == nullptr) return;
@@ -351,10 +351,11 @@ void PosixFileSystem::Stat(std::string path, DoneWith<FileInfo> done) {
 }
 
 void PosixFileSystem::Remove(std::string path, Done done) {
-  Submit<Status>(Concat("remove ", path), std::move(done), [path]() -> Status {
+  auto unlink = [path]() -> Status {
     if (::unlink(path.c_str()) != 0) return Failed("remove", path);
     return {};
-  });
+  };
+  Submit<Status>(Concat("remove ", path), std::move(done), std::move(unlink), true);
 }
 
 void PosixFileSystem::RemoveDirectory(std::string path, Done done) {

@@ -19,8 +19,8 @@ namespace weir {
 // a file, so that nobody who walks a tree to remove it leaves the tree.
 //
 // Lifetime: `owner` and `pool` outlive this; `owner` may go right after it, whatever is under way.
-// Destroying it drops every callback unrun; requests that no pool thread has begun are dropped, the
-// others still carried out. Thread: confined to `owner`.
+// Destroying it drops every callback unrun; requests that no pool thread has begun are dropped, but
+// for Remove, the others still carried out. Thread: confined to `owner`.
 class PosixFileSystem : public FileSystem {
  public:
   PosixFileSystem(Executor& owner, IoPool& pool);
@@ -51,8 +51,10 @@ class PosixFileSystem : public FileSystem {
   struct Requests;
   // The way to the owner for pool threads, for as long as this lives.
   class Answers;
+  // `if_gone`: carried out although this was destroyed before a pool thread began.
   template <typename T>
-  void Submit(std::string what, std::function<void(T)> done, std::function<T()> job);
+  void Submit(std::string what, std::function<void(T)> done, std::function<T()> job,
+              bool if_gone = false);
 
   IoPool& pool_;
   std::shared_ptr<Answers> answers_;

@@ -347,7 +347,8 @@ void Storage::State::CarryOut(uint32_t slot) {
     return;
   }
   bool was_gone = request.gone();
-  if (was_gone && scheduler.Chance(0.5)) {
+  const bool must = request.operation == Operation::kRemove && !request.life.expired();
+  if (was_gone && !must && scheduler.Chance(0.5)) {
     Release(request);
     free.push_back(slot);
     return;

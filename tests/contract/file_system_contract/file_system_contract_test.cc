@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -403,6 +404,8 @@ TEST(PosixFileSystem, SaysNothingToItsOwnerAnyMoreWhenItHasGone) {
     // The pool's thread waits in its open until there is a writer, if it has got so far.
     files->Read(pipe, 0, 10, [](StatusOr<std::string>) { FAIL() << "answered"; });
     files->Create(root + "/late", "x", [](Status) { FAIL() << "answered"; });
+    std::ofstream(root + "/own") << "x";
+    files->Remove(root + "/own", [](Status) { FAIL() << "answered"; });
     std::atomic<bool> done = false;
     pool.Post([&done] { done = true; });
     for (int i = 0; i < turn; ++i) std::this_thread::yield();
@@ -413,6 +416,7 @@ TEST(PosixFileSystem, SaysNothingToItsOwnerAnyMoreWhenItHasGone) {
     }
     EXPECT_EQ(owner.posts, 0);
     EXPECT_FALSE(std::filesystem::exists(root + "/late"));  // was not begun
+    EXPECT_FALSE(std::filesystem::exists(root + "/own"));
   }
   pool.Stop();
   std::filesystem::remove_all(root);

@@ -179,6 +179,22 @@ TEST_P(SinkContract, NoRowsNothingIsSeenOrLeft) {
   EXPECT_THAT(GetParam().hidden(process.files), IsEmpty());
 }
 
+TEST_P(SinkContract, WhatNoCheckpointCanListGoesWithTheSink) {
+  Process process(GetParam(), 1);
+  ASSERT_SAYS_OK(process.Open());
+  ASSERT_TRUE(process.sink->Write(Rows(0, 3)).ok());
+  ASSERT_TRUE(process.Prepare(1)->ok());
+  const std::vector<std::string> listed = GetParam().hidden(process.files);
+  EXPECT_FALSE(listed.empty());
+  // Rows of a checkpoint whose Prepare is not answered, and rows behind it.
+  ASSERT_TRUE(process.sink->Write(Rows(3, 6)).ok());
+  process.sink->Prepare(CheckpointId(2), [](const auto&) { FAIL() << "answered after Close"; });
+  ASSERT_TRUE(process.sink->Write(Rows(6, 9)).ok());
+  process.sink->Close();
+  process.executor.Advance(1'000'000);
+  EXPECT_EQ(GetParam().hidden(process.files), listed);
+}
+
 TEST_P(SinkContract, CommittablesNameTheirIdentityInFull) {
   Process process(GetParam(), 7);
   process.context.subtask_ = 3;

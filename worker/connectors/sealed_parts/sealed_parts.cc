@@ -37,6 +37,7 @@ struct SealedParts::Part {
   bool complete = false;           // no more chunks will come
   bool durable = false;            // all bytes, the name not
   bool found = false;              // sealed, and seen to be in its place
+  bool listed = false;             // in an answer of Prepare: a checkpoint may have it
   bool publish_asked = false;      // its checkpoint completed
   bool publish_tried = false;
   bool published = false;  // durably
@@ -282,7 +283,12 @@ Co<void> SealedParts::FinishPrepare(CheckpointId checkpoint, std::vector<PartPtr
   }
   KillPoint("sink.after_prepare");
   if (PlantedBug("early_rename")) Publish(checkpoint, [](const Status&) {});
-  Answer<StatusOr<std::vector<Committable>>>(std::move(done), std::move(committables));
+  Answer<StatusOr<std::vector<Committable>>>(
+      [done = std::move(done), listed](StatusOr<std::vector<Committable>> answer) {
+        for (const PartPtr& part : listed) part->listed = true;
+        done(std::move(answer));
+      },
+      std::move(committables));
 }
 
 void SealedParts::Publish(CheckpointId checkpoint, std::function<void(Status)> done) {
@@ -353,8 +359,18 @@ Co<void> SealedParts::PublishInOrder() {
 void SealedParts::OnAborted(CheckpointId checkpoint) { listed_.erase(checkpoint); }
 
 void SealedParts::Close() {
+  if (closed()) return;
   // What is under way may end as it likes: nobody is told any more.
   alive_ = nullptr;
+  // After the end of a job no Committer comes any more: a worker that stood still until then leaves
+  // nothing behind. What was in an answer may be in a checkpoint, which only the coordinator knows.
+  auto remove = [this](const PartPtr& part) {
+    if (part == nullptr || part->listed || part->sealed.name.empty()) return;
+    options_.files->Remove(JoinPath(store_->directory(), part->sealed.name), [](const Status&) {});
+  };
+  remove(current_);
+  for (const PartPtr& part : complete_) remove(part);
+  for (const PartPtr& part : unpublished_) remove(part);
 }
 
 }  // namespace weir

@@ -30,7 +30,7 @@ struct SealedPartsOptions {
   int64_t publishing_bytes_max = INT64_MAX;  // completed and not yet published; then not Ready
   FileSystem* files = nullptr;
   Timers* timers = nullptr;
-  std::function<void()> wake;        // Ready again
+  std::function<void()> wake;  // Ready again
   // What writing, or publishing, cannot go on without; "": nothing. As SetWaiting of a context.
   std::function<void(std::string_view part, std::string what)> waits;
   std::function<void(Status)> fail;  // an error that ends the generation
@@ -51,8 +51,8 @@ struct SealedPartsProgress {
 // fsynced, listed by every Prepare until it is published, and published by the first Publish of a
 // checkpoint that lists it. No bytes, no part, unless empty ones are sealed. Bytes wait in memory
 // until they are on the way to the disk; how many is bounded, and so is what completed and is not
-// published yet. While the disk has no room, or may not be written to, bytes wait and are written when
-// that is over.
+// published yet. While the disk has no room, or may not be written to, bytes wait and are written
+// when that is over.
 //
 // Thread: the task's. Crash: files of this generation stay; the Committer removes those that no
 // completed checkpoint lists. Kill points: sink.before_prepare_sync, sink.after_prepare and those
@@ -79,7 +79,7 @@ class SealedParts : public CommittableOwner {
                std::function<void(StatusOr<std::vector<Committable>>)> done) override;
   void Publish(CheckpointId checkpoint, std::function<void(Status)> done) override;
   void OnAborted(CheckpointId checkpoint) override;
-  // Nothing is answered any more.
+  // Nothing is answered any more. Removes the files that no answer of Prepare has listed.
   void Close();
   SealedPartsProgress progress() const;
 
