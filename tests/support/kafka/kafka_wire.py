@@ -668,10 +668,10 @@ class Client:
         return [(partition, producer, start) for partition in self.partitions(topic)
                 for producer, _, start in self.producers(topic, partition) if start >= 0]
 
-    def hanging_transactions(self, topics):
+    def hanging_transactions(self, topics, seconds=5):
         """What the broker's own tool calls so (kafka-transactions find-hanging): open transactions
-        of which no coordinator knows, so that nothing will ever end them. [(topic, partition,
-        producer id, first offset)]"""
+        of which no coordinator knows, so that nothing will ever end them: still so after `seconds`.
+        [(topic, partition, producer id, first offset)]"""
         def look():
             held = {(topic, *one) for topic in topics for one in self.open_transactions(topic)}
             known = set()
@@ -681,9 +681,13 @@ class Client:
                 found = self.describe_transaction(name)
                 known |= {(*place, found["producer_id"]) for place in found["partitions"]}
             return {one for one in held if one[:3] not in known}
-        # What ended between the two questions is no longer open at the second look.
-        first = look()
-        return sorted(first & look()) if first else []
+        # The two questions are not asked at one time: jobs that go on end theirs in between.
+        deadline = time.monotonic() + seconds
+        found = look()
+        while found and time.monotonic() < deadline:
+            time.sleep(RETRY_PAUSE_S)
+            found &= look()
+        return sorted(found)
 
     def wait_until_settled(self, topic, seconds=5):
         """Until no transaction holds readers of committed rows back: on every partition the last
