@@ -268,7 +268,8 @@ Co<void> JobMaster::GiveBackForeign() {
   }
 }
 
-// Deletes the checkpoints of an ended job, but for the newest where its options keep that.
+// Deletes the checkpoints of an ended job, but for the newest where its options keep that, and what
+// was half written.
 Co<void> JobMaster::ApplyRetention() {
   bool keep = false;
   if (state_ == JobState::kCanceled) keep = options_.checkpoint_on_cancel == Retention::kKeep;
@@ -288,6 +289,11 @@ Co<void> JobMaster::ApplyRetention() {
   }
   bool durable = log().phase() == CompletionLog::Phase::kEnded;
   for (const FileInfo& info : *names) {
+    if (info.name.starts_with("started.tmp-")) {
+      // The cancel came while it was being written.
+      (void)co_await RemoveFile(environment_.files, JoinPath(directory_, info.name));
+      continue;
+    }
     CheckpointId checkpoint;
     Generation made;
     bool ours =

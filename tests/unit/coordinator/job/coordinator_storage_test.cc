@@ -4,6 +4,7 @@
 // unmounted one refuses, with the errors of the system; workers are fakes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <set>
 
@@ -245,6 +246,27 @@ TEST_F(CoordinatorStorageTest, ACheckpointWaitsForItsDirectoryToBeDurableAndFail
   ExpectAbortedAndTheNextCompletes(
       *process, failed,
       Concat("cannot write its manifest: cannot sync ", JobPath(""), ": Input/output error"));
+}
+
+TEST_F(CoordinatorStorageTest, ACancelWhileTheStartIsWrittenLeavesNothingOfIt) {
+  auto process = cluster_->StartCoordinator("a");
+  cluster_->AddWorker("worker-1", 2);
+  cluster_->Follow(process.get());
+  ASSERT_TRUE(cluster_->Until([&] { return process->coordinator->leading(); }));
+  process->files->set_hold([](std::string_view operation, const std::string& path) {
+    return operation == "sync" && Contains(path, "/started.tmp-");
+  });
+  ASSERT_TRUE(cluster_->Submit(*process, kJob, kGraph).ok());
+  const auto half_written = [&] {
+    const std::vector<std::string> paths = cluster_->disk_view().Files(JobPath(""));
+    return std::any_of(paths.begin(), paths.end(),
+                       [](const std::string& path) { return Contains(path, "/started.tmp-"); });
+  };
+  ASSERT_TRUE(cluster_->Until(half_written));
+  process->coordinator->Cancel(kJob.value(), false, [](const auto&) {});
+  ASSERT_TRUE(cluster_->Until(
+      [&] { return cluster_->InState(*process, kJob.value(), JobState::kCanceled); }));
+  EXPECT_TRUE(cluster_->Until([&] { return !half_written(); }));
 }
 
 TEST_F(CoordinatorStorageTest, ADeletedLogFailsTheJobAndIsNeverAFreshStart) {
