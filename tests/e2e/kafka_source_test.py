@@ -453,17 +453,22 @@ class LongBroker(Case):
     def test_the_broker_is_killed_twice(self):
         with kafka(own=True) as k, Cluster(1) as cluster:
             source, output = KafkaInput(k), self.output()
-            source.add(made(6000))
-            job = cluster.submit(count_job(source.vertex(rate=400), files_sink(output)))
+            source.add(made(3000))
+            job = cluster.submit(count_job(source.vertex(rate=400, endless=True),
+                                           files_sink(output)))
             for _ in range(2):
                 checkpoint_behind(cluster, job, 3)
                 k.broker.kill()
                 time.sleep(2)
                 k.broker.start()
-            status = cluster.finish(job)
-            self.assertEqual(status["restarts"], 0)
-            rows = list(read_rows(output))
-            self.assertEqual(sorted((row["seq"], row["key"]) for row in rows), source.rows)
+                source.add(made(1500, first=len(source.rows)))
+
+            def rows():
+                return sorted((row["seq"], row["key"]) for row in read_rows(output))
+            wait_for(f"{len(source.rows)} rows", lambda: len(rows()) >= len(source.rows), 90)
+            self.assertEqual(rows(), source.rows)
+            self.assertEqual(cluster.status(job)["restarts"], 0)
+            cluster.weir("cancel", job, code=0)
 
 
 if __name__ == "__main__":

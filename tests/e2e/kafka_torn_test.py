@@ -16,7 +16,7 @@ import together
 from cluster import SOURCE_DIR, Cluster, wait_for
 from kafka_jobs import (SETTLED_S, FileInput, check_counts, check_kcat,
                         check_nothing_is_open, count_job, kafka, made,
-                        sink_of, visible, wait_until_recovered, worker_of)
+                        sink_of, visible, wait_for_visible, wait_until_recovered, worker_of)
 
 sys.path.insert(0, str(SOURCE_DIR / "tests/support/kafka"))
 
@@ -49,25 +49,39 @@ class Case(unittest.TestCase):
                                        parallelism=parallelism))
         return job, source.rows, output
 
-    def check_end(self, k, cluster, job, rows, output):
-        cluster.finish(job)
+    def check_rows(self, k, rows, output):
         check_nothing_is_open(k, output, self.TOOL)
         self.assertEqual(check_counts(k, output, rows), len(rows))
         check_kcat(k, output, rows)
+
+    def check_end(self, k, cluster, job, rows, output):
+        cluster.finish(job)
+        self.check_rows(k, rows, output)
         self.assertEqual(cluster.leftovers(job), [])
 
     def cuts(self, api, places, times):
+        """Rows flow until there were enough of them."""
         with kafka(proxy=True) as k, Cluster(1) as cluster:
-            job, rows, output = self.begin(k, cluster, parallelism=2, rows=ROWS // 2)
+            source, output = FileInput(cluster.folder / "in"), k.topic("out")
+            source.add(made(ROWS // 2))
+            job = cluster.submit(count_job(source.vertex(rate=RATE, endless=True),
+                                           sink_of(k, output)))
             cluster.wait_for_checkpoint(job, 3)
             rules = [k.proxy.rule(api, at=place, action="cut", count=times // len(places),
                                   where=EveryNth(len(places), i))
                      for i, place in enumerate(places)]
-            for rule in rules:
-                rule.wait(times // len(places), seconds=120)
-            self.assertLess(visible(k, output), len(rows), "too late")
-            self.check_end(k, cluster, job, rows, output)
-            self.assertGreaterEqual(sum(len(rule.hits) for rule in rules), times)
+
+            def enough():
+                if len(source.rows) - visible(k, output) < RATE:
+                    source.add(made(RATE, first=len(source.rows)))
+                return all(len(rule.hits) == times // len(places) for rule in rules)
+            wait_for(lambda: f"{times} cuts, there were {[len(rule.hits) for rule in rules]}",
+                     enough, 120, 0.1)
+            wait_for_visible(k, output, len(source.rows))
+            self.check_rows(k, source.rows, output)
+            cluster.weir("cancel", job, code=0)
+            cluster.wait_for_state(job, "CANCELED", seconds=60)
+            self.assertEqual(cluster.leftovers(job), [])
 
     def torn(self, abort, dies):
         """`dies`: the worker is killed when the old one has arrived, before its next commit."""

@@ -123,6 +123,10 @@ class Rule:
         self._taken += 1
         return True
 
+    def _give_back(self):
+        """Under the proxy's lock: it has not acted on one that it took."""
+        self._taken -= 1
+
     def wait(self, hits=1, seconds=WAIT_SECONDS):
         """Until it has acted so often (a held one counts from the moment it is held); the newest of
         its hits."""
@@ -226,6 +230,10 @@ class _Connection:
             pass
         finally:
             with self.proxy.changed:
+                # Answers that never come are none that a rule has acted on.
+                for _, rule in self.pending.values():
+                    if rule:
+                        rule._give_back()
                 self.pending.clear()
                 self.proxy.changed.notify_all()
             self.cut()
