@@ -135,4 +135,19 @@ std::string ColouredState(JobState state, bool colour) {
   return Concat("\033[", code, "m", name, "\033[0m");
 }
 
+std::string FormatLeftOut(const JobStatus& job) {
+  int64_t dropped_rows = 0;
+  int64_t lost_rows = 0;
+  for (const VertexStatus& vertex : job.vertices) {
+    for (const SubtaskStatus& subtask : vertex.subtasks) {
+      dropped_rows += subtask.metrics.dropped_rows;
+      lost_rows += subtask.metrics.lost_rows;
+    }
+  }
+  std::string text;
+  if (dropped_rows > 0) text += Concat("  bad rows left out ", FormatCount(dropped_rows));
+  if (lost_rows > 0) text += Concat("  rows lost before they were read ", FormatCount(lost_rows));
+  return text;
+}
+
 }  // namespace weir::cli

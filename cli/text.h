@@ -41,5 +41,7 @@ class Table {
 bool StdoutIsTerminal();
 // The state in its colour, or plain.
 std::string ColouredState(JobState state, bool colour);
+// "  bad rows left out 3" and what else a job has not passed on; "": nothing.
+std::string FormatLeftOut(const JobStatus& job);
 
 }  // namespace weir::cli

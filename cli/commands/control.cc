@@ -21,7 +21,9 @@ int Cancel(const Session& session, const std::string& name, bool force) {
   StatusOr<JobStatus> job = client.GetJob(name);
   if (!job.ok()) return Report(session, job.status());
   std::string id = job->id.value();
-  StatusOr<std::vector<std::string>> left = client.Cancel(id, force);
+  // Asked for once more, or by two: it is done.
+  StatusOr<std::vector<std::string>> left =
+      job->state == JobState::kCanceled ? std::vector<std::string>() : client.Cancel(id, force);
   if (!left.ok()) return Report(session, left.status());
   CatchInterrupts();
   for (int64_t waited_us = 0;; waited_us += kPollUs) {

@@ -169,10 +169,10 @@ class Attached {
     if (job.end_wall_us > job.start_wall_us && job.start_wall_us > 0) {
       elapsed_us = job.end_wall_us - job.start_wall_us;
     }
-    std::printf("%s  %s  %s  in %s  out %s  %s  %s  %s\n", job.name.c_str(),
+    std::printf("%s  %s  %s  in %s  out %s%s  %s  %s  %s\n", job.name.c_str(),
                 ShortId(job.id).c_str(), ColouredState(job.state, terminal_).c_str(),
                 FormatCount(job.records_in).c_str(), FormatCount(job.records_out).c_str(),
-                Plural(job.checkpoints_completed, "checkpoint").c_str(),
+                FormatLeftOut(job).c_str(), Plural(job.checkpoints_completed, "checkpoint").c_str(),
                 Plural(job.restarts, "restart").c_str(), FormatElapsed(elapsed_us).c_str());
     std::fflush(stdout);
     if (job.state == JobState::kFailed && job.failure) {

@@ -85,16 +85,7 @@ int ShowStatus(const Session& session, const std::string& name) {
   text += Concat("  started ", FormatTime(job.start_wall_us));
   if (job.end_wall_us != 0) text += Concat("  ended ", FormatTime(job.end_wall_us));
   text += Concat("\n  in ", FormatCount(job.records_in), "  out ", FormatCount(job.records_out));
-  int64_t dropped_rows = 0;
-  int64_t lost_rows = 0;
-  for (const VertexStatus& vertex : job.vertices) {
-    for (const SubtaskStatus& subtask : vertex.subtasks) {
-      dropped_rows += subtask.metrics.dropped_rows;
-      lost_rows += subtask.metrics.lost_rows;
-    }
-  }
-  if (dropped_rows > 0) text += Concat("  bad rows left out ", FormatCount(dropped_rows));
-  if (lost_rows > 0) text += Concat("  rows lost before they were read ", FormatCount(lost_rows));
+  text += FormatLeftOut(job);
   text += "\n";
   if (job.last_checkpoint) {
     const CheckpointSummary& last = *job.last_checkpoint;

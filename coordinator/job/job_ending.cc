@@ -14,6 +14,7 @@ constexpr int64_t kRetryUs = 200'000;
 constexpr int64_t kRefusedRetryUs = 2'000'000;
 // First patience with a worker that settles; doubled with each attempt, for much output takes long.
 constexpr int64_t kSettleTimeoutUs = 2'000'000;
+constexpr int64_t kSettleEachUs = 20'000;  // more for each committable
 constexpr int64_t kSettleTimeoutMaxUs = 60'000'000;
 constexpr int64_t kGiveBackTimeoutUs = 10'000'000;
 
@@ -86,7 +87,10 @@ Co<void> JobMaster::EndTasksEverywhere(Generation up_to, bool finish) {
 // refused for good by a user error and `refusal` wants to have it, or the job ends and its rows are
 // refused for good. These end a generation that is about to start, and this flow with it.
 Co<bool> JobMaster::SettleVertex(SettleRequest request, Status* refusal) {
-  int64_t timeout_us = kSettleTimeoutUs;
+  // The next attempt fences one that is still at it.
+  int64_t timeout_us =
+      std::min(kSettleTimeoutUs + kSettleEachUs * static_cast<int64_t>(request.committables.size()),
+               kSettleTimeoutMaxUs);
   size_t attempt = 0;
   while (true) {
     int64_t wait_us = kRetryUs;

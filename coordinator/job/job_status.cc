@@ -196,14 +196,18 @@ VertexStatus JobMaster::GetVertexStatus(const JobVertex& vertex) const {
     one.state = "waiting";
     one.metrics.uid = vertex.uid;
     one.metrics.subtask = subtask;
-    if (auto entry = run_.tasks.find({task, subtask}); entry != run_.tasks.end()) {
+    // In the pause before a restart what the tasks were last seen at is past.
+    const bool pauses = !run_.live && state_ == JobState::kRestarting;
+    if (auto entry = run_.tasks.find({task, subtask}); entry != run_.tasks.end() && !pauses) {
       one.worker = entry->second.worker.value();
       one.state = std::string(Describe(entry->second.state));
       if (state_ == JobState::kFinished) one.state = "finished";
     }
     if (auto entry = run_.subtasks.find({vertex.uid, subtask}); entry != run_.subtasks.end()) {
       one.metrics = entry->second.metrics;
-      if (!ended()) {
+      if (pauses) {
+        one.metrics.sink.reset();
+      } else if (!ended()) {
         one.busy = entry->second.busy;
         one.idle = entry->second.idle;
         one.backpressured = entry->second.backpressured;

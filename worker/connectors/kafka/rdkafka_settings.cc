@@ -13,6 +13,12 @@ constexpr int kSyslogWarning = 4;
 constexpr size_t kTextBytesMax = 512;
 
 void Log(const rd_kafka_t*, int level, const char* facility, const char* text) {
+  // Producers have it for the markers that they read, and rd_kafka_committed heeds it.
+  if (std::string_view(text).find("isolation.level is a consumer property") !=
+      std::string_view::npos) {
+    log::Debug("kafka: ", facility, ": ", text);
+    return;
+  }
   // A broker that is away is no error of ours: what waits for it says so in the status.
   if (level <= kSyslogError) {
     log::Warning("kafka: ", facility, ": ", text);
