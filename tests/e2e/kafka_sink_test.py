@@ -226,9 +226,12 @@ class Quick(Case):
                 self.assertIn("2000", failure)
                 self.assertRegex(failure, r"\b5[01]\d\d\b")  # the size of the row
                 self.client.wait_until_settled(topic, SETTLED_S)
-                self.assertEqual({r.key for r in self.client.read_topic(topic)}, {b"a"})
-                if delivery == "at_least_once":
+                there = {r.key for r in self.client.read_topic(topic)}
+                if delivery == "at_least_once":  # rows around the bad one may be sent
+                    self.assertLessEqual({b"a"}, there)
+                    self.assertNotIn(b"b", there)
                     continue
+                self.assertEqual(there, {b"a"})
                 for word in ("partition 0", "too large", "None of the 2 rows", "weir run --from"):
                     self.assertIn(word, failure)
                 self.client.set_config(topic, "max.message.bytes", 20_000)
