@@ -90,7 +90,7 @@ std::vector<Text> Texts() {
         Nothing("\n"),
         Nothing("  \t \r\n"),
         Good("{\"a\":8}\r\n", "8|null|null"),
-        Bad("\xEF\xBB\xBF{\"a\":9}\n", "the line is no JSON object: '\xEF\xBB\xBF{\"a\":9}'"),
+        Bad("\xEF\xBB\xBF{\"a\":9}\n", "the line is no JSON object: '\\xef\\xbb\\xbf{\"a\":9}'"),
         Good("{\"a\":9007199254740993}\n", "9007199254740993|null|null"),
         Good("{\"a\":9223372036854775807}\n", "9223372036854775807|null|null"),
         Good("{\"a\":-9223372036854775808}\n", "-9223372036854775808|null|null"),
@@ -129,7 +129,7 @@ std::vector<Text> Texts() {
         Good("8,a\0b,\n"s, "8|[a\0b]|null"s),
         Bad("\xEF\xBB\xBF"
             "9,x,\n",
-            "column 'a': '\xEF\xBB\xBF"
+            "column 'a': '\\xef\\xbb\\xbf"
             "9'" +
                 kNoInt64),
         Good("9007199254740993,,\n", "9007199254740993|null|null"),

@@ -304,7 +304,9 @@ TEST_F(RdkafkaProducerTest, WhatTheBrokerRefusesForGoodIsToldFromWhatMayBeSentAg
     for (const std::string& id : {NewId(), std::string()}) {
       auto producer = std::move(transactions_->MakeProducer(Options(topic, id)).value());
       ASSERT_TRUE(Ok(Initialise(*producer).status));
-      if (!id.empty()) ASSERT_TRUE(Ok(Begin(*producer).status));
+      if (!id.empty()) {
+        ASSERT_TRUE(Ok(Begin(*producer).status));
+      }
       std::string records;
       KafkaBlockWriter writer;
       writer.Begin(0, &records);
