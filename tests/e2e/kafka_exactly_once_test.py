@@ -266,7 +266,7 @@ class Case(unittest.TestCase):
             self.assertEqual(cluster.status(job)["state"], "RUNNING", "too fast")
             victim.resume()
             checkpoint_behind(cluster, job, 5)
-            k.client.wait_until_settled(output, SETTLED_S)
+            wait_until_nothing_old_is_open(k, output)
             status = self.check_end(k, cluster, job, rows, output)
             self.assertEqual(status["generation"], generation, "the zombie disturbed the job")
 
@@ -295,7 +295,6 @@ class Quick(Case):
 
     def test_a_zombie_before_its_commit(self):
         self.zombie("before_commit")
-
 
     def test_a_worker_that_nothing_takes_the_place_of(self):
         """The job waits for slots; the worker that is left settles what the dead one had open."""
