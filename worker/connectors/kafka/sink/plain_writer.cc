@@ -133,6 +133,15 @@ Co<Status> PlainWriter::Refused(Status status) {
       .WithRetry(*topic != options_.limits);
 }
 
+Co<Status> PlainWriter::Gone(Status status) {
+  while (true) {
+    Status ends = co_await ends_.Look(*producer_);
+    if (ends.ok()) co_return status;
+    if (!ends.retryable()) co_return ends;
+    co_await Sleep(*options_.timers, kAskAgainMicros);
+  }
+}
+
 Co<void> PlainWriter::SendInOrder() {
   while (true) {
     while (items_.empty()) co_await changed_.Wait();
@@ -142,6 +151,9 @@ Co<void> PlainWriter::SendInOrder() {
     if (status.code() == StatusCode::kOutOfRange) {
       Co<Status> refused = Refused(std::move(status));
       status = co_await refused;
+    } else if (status.code() == StatusCode::kNotFound) {
+      Co<Status> gone = Gone(std::move(status));
+      status = co_await gone;
     }
     if (!status.ok()) {
       Fail(std::move(status));

@@ -68,6 +68,9 @@ class PlainWriter : public CommittableOwner {
   // What is to be said of rows that the topic refuses for good. Retryable where it takes others by
   // now than when they were judged: the next generation judges them anew.
   Co<Status> Refused(Status status);
+  // What is to be said when the brokers do not know the topic: the next generation does not know
+  // where it has to end, so this one finds out whether it is made anew or stays away.
+  Co<Status> Gone(Status status);
   void Fail(Status status);
   template <typename T>
   void Answer(std::function<void(T)> done, T value);
