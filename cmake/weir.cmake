@@ -11,7 +11,7 @@
 
 set_property(GLOBAL PROPERTY WEIR_LIBRARIES "")
 
-# For files of libraries that no row passes and that are slow to optimise: a command line, protobuf's messages.
+# For files that no row passes and that are slow to optimise: a command line, protobuf's messages.
 set(WEIR_COLD_OPTIONS $<$<CONFIG:Release>:-O1>)
 
 # The headers of the standard library that most files of libraries include: a third of a second of

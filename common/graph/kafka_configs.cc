@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/concat.h"
+#include "common/base/consume_text.h"
 #include "common/base/names.h"
 #include "common/graph/config_fields.h"
 #include "common/graph/job_graph.h"
@@ -80,11 +81,9 @@ bool HasValidPort(std::string_view broker) {
   const size_t bracket = broker.rfind(']');
   if (colon == std::string_view::npos) return true;
   if (bracket != std::string_view::npos && bracket > colon) return true;
-  const std::string_view digits = broker.substr(colon + 1);
-  const char* const end = digits.data() + digits.size();
+  std::string_view digits = broker.substr(colon + 1);
   uint16_t port = 0;
-  const auto [stop, error] = std::from_chars(digits.data(), end, port);
-  return error == std::errc() && stop == end && port > 0;
+  return ConsumeNumber<uint16_t>(&digits, &port, 1) && digits.empty();
 }
 
 StatusOr<std::vector<std::string>> Topics(const Config& config) {

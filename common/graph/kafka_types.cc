@@ -122,9 +122,8 @@ TypeDescriptor KafkaSinkType() {
        "tell how far they were: fail, or continue and publish them again"},
       {"bad_data", "text", false, "the job's",
        "what to do with a row that the topic does not take (too large, no such partition, a time "
-       "too "
-       "far off, no key for a compacted topic): fail, drop (counted) or dead_letter (counted, and "
-       "put into a file)"},
+       "too far off, no key for a compacted topic): fail, drop (counted) or dead_letter (counted, "
+       "and put into a file)"},
       {"dead_letter_path", "text", false, "",
        "dead_letter: directory for such rows, made if it is not there; JSON lines with sink, "
        "topic, "

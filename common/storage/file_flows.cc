@@ -207,7 +207,7 @@ Co<Status> CreateDurably(FileSystem& files, std::string path, std::string bytes)
 }
 
 Co<Status> ClaimFile(FileSystem& files, std::string path, std::string bytes, std::string unique) {
-  std::string temporary = Concat(path, ".tmp-", unique);
+  std::string temporary = Concat(path, kTemporaryMark, unique);
   Status status = co_await WriteTemporary(files, temporary, std::move(bytes));
   if (status.code() == StatusCode::kAlreadyExists) {
     // Not the name that is claimed: somebody uses the unique one.
@@ -222,7 +222,7 @@ Co<Status> ClaimFile(FileSystem& files, std::string path, std::string bytes, std
 
 Co<Status> ReplaceDurably(FileSystem& files, std::string path, std::string bytes,
                           std::string unique) {
-  std::string temporary = Concat(path, ".tmp-", unique);
+  std::string temporary = Concat(path, kTemporaryMark, unique);
   Status status = co_await WriteTemporary(files, temporary, std::move(bytes));
   if (status.ok()) status = co_await RenameFile(files, temporary, path);
   if (!status.ok()) {

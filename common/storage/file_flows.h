@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/storage/file_system.h"
@@ -40,9 +41,11 @@ Co<StatusOr<std::string>> ReadWhole(FileSystem& files, std::string path,
 Co<Status> MakeDirectories(FileSystem& files, std::string path);
 // A new file, durable under its name when OK is returned: Create, SyncFileAndName.
 Co<Status> CreateDurably(FileSystem& files, std::string path, std::string bytes);
-// Create-if-absent of complete contents: a temporary file `<path>.tmp-<unique>`, Sync, Link to
-// `path`, SyncDirectory, Remove of the temporary. kAlreadyExists if the name is taken (then the
-// other's contents are there, not necessarily durable). Any other error: unknown outcome.
+// The name of a temporary file is `<path>.tmp-<unique>`.
+inline constexpr std::string_view kTemporaryMark = ".tmp-";
+// Create-if-absent of complete contents: a temporary file, Sync, Link to `path`, SyncDirectory,
+// Remove of the temporary. kAlreadyExists if the name is taken (then the other's contents are
+// there, not necessarily durable). Any other error: unknown outcome.
 Co<Status> ClaimFile(FileSystem& files, std::string path, std::string bytes, std::string unique);
 // Replaces `path` by complete contents: temporary, Sync, Rename, SyncDirectory.
 Co<Status> ReplaceDurably(FileSystem& files, std::string path, std::string bytes,

@@ -293,7 +293,7 @@ Co<void> JobMaster::ApplyRetention() {
   }
   bool durable = log().phase() == CompletionLog::Phase::kEnded;
   for (const FileInfo& info : *names) {
-    if (info.name.starts_with("started.tmp-")) {
+    if (info.name.starts_with(Concat("started", kTemporaryMark))) {
       // The cancel came while it was being written.
       (void)co_await RemoveFile(environment_.files, JoinPath(directory_, info.name));
       continue;

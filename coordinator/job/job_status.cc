@@ -190,14 +190,14 @@ VertexStatus JobMaster::GetVertexStatus(const JobVertex& vertex) const {
       if (record_.graph.vertices[index].uid == vertex.uid) task = static_cast<int>(i);
     }
   }
+  // In the pause before a restart what the tasks were last seen at is past.
+  const bool pauses = !run_.live && state_ == JobState::kRestarting;
   for (int subtask = 0; subtask < status.parallelism; ++subtask) {
     SubtaskStatus one;
     one.subtask = subtask;
     one.state = "waiting";
     one.metrics.uid = vertex.uid;
     one.metrics.subtask = subtask;
-    // In the pause before a restart what the tasks were last seen at is past.
-    const bool pauses = !run_.live && state_ == JobState::kRestarting;
     if (auto entry = run_.tasks.find({task, subtask}); entry != run_.tasks.end() && !pauses) {
       one.worker = entry->second.worker.value();
       one.state = std::string(Describe(entry->second.state));

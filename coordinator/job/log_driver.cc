@@ -15,7 +15,6 @@ namespace {
 constexpr int64_t kRetryUs = 200'000;
 constexpr size_t kTermDigits = 6;
 constexpr size_t kEntryDigits = 10;
-constexpr std::string_view kTemporary = ".tmp-";
 
 std::string Digits(uint64_t value, size_t digits) {
   std::string text = Concat(value);
@@ -173,7 +172,7 @@ Co<Status> LogDriver::ListTerm(Term term) {
   if (!entries.empty() && entries.back().entry.kind == LogEntry::Kind::kSealed) {
     // A claim that was under way would only find the seal: its temporary file is of no use.
     for (const FileInfo& info : *names) {
-      if (info.name.find(kTemporary) == std::string::npos) continue;
+      if (info.name.find(kTemporaryMark) == std::string::npos) continue;
       Status removed = co_await RemoveFile(environment_.files, JoinPath(directory, info.name));
       if (!removed.ok() && removed.code() != StatusCode::kNotFound) co_return removed;
     }
@@ -192,7 +191,7 @@ Co<Status> LogDriver::Claim(LogAction action) {
   bool completes = action.entry.kind == LogEntry::Kind::kCompleted;
   std::string path = EntryPath(action.term, action.number);
   // Each attempt has a temporary file of its own: one whose sync failed is never linked.
-  std::string temporary = Concat(path, kTemporary, environment_.random.HexName(8));
+  std::string temporary = Concat(path, kTemporaryMark, environment_.random.HexName(8));
   Status status = co_await CreateFile(files, temporary, EncodeLogEntry(action.entry));
   if (status.ok()) status = co_await SyncFile(files, temporary);
   if (!status.ok()) {

@@ -22,9 +22,8 @@ Co<Status> CheckKafkaSource(KafkaAdmin& admin, Executor& owner, Config config, s
                             std::string uid);
 
 // The brokers answer, the topic exists, it is not compacted where the sink gives no keys, and
-// exactly-once: the transaction timeout is one that the
-// brokers allow, and a transaction of the sink's first identity may be made. That fences whoever
-// has the identity: no live job may have it.
+// exactly-once: the transaction timeout is one that the brokers allow, and a transaction of the
+// sink's first identity may be made. That fences whoever has the identity: no live job may have it.
 Co<Status> CheckKafkaSink(KafkaAdmin& admin, Executor& owner, Config config, JobId job,
                           std::string uid);
 

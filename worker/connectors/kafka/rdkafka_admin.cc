@@ -1,7 +1,6 @@
 #include "worker/connectors/kafka/rdkafka_admin.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "common/base/concat.h"
+#include "common/base/consume_text.h"
 #include "common/base/log.h"
 #include "worker/connectors/kafka/kafka_marker.h"
 #include "worker/connectors/kafka/rdkafka_settings.h"
@@ -32,12 +32,10 @@ std::string_view Text(const RdkafkaConfig& config, std::string_view name) {
 }
 
 std::optional<int64_t> Number(const RdkafkaConfig& config, std::string_view name) {
-  const std::string_view digits = Text(config, name);
+  std::string_view digits = Text(config, name);
   int64_t number = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, bad] = std::from_chars(digits.data(), end, number);
-  return bad == std::errc() && stop == end && !digits.empty() ? std::optional(number)
-                                                              : std::nullopt;
+  if (!ConsumeNumber(&digits, &number, INT64_MIN) || !digits.empty()) return std::nullopt;
+  return number;
 }
 
 // A client that makes no topic by asking for it. Thread: confined to its owner.

@@ -4,11 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "tests/support/gate.h"
 #include "worker/connectors/kafka/handover.h"
 
 namespace weir {
@@ -18,29 +17,6 @@ struct Numbers {
   std::vector<int> numbers;
   void Clear() { numbers.clear(); }
   size_t bytes() const { return numbers.size(); }
-};
-
-// A thread's bell.
-class Bell {
- public:
-  void Ring() {
-    {
-      std::lock_guard lock(mutex_);
-      rung_ = true;
-    }
-    wake_.notify_one();
-  }
-  // Until it was rung since the last time.
-  void Wait() {
-    std::unique_lock lock(mutex_);
-    wake_.wait(lock, [this] { return rung_; });
-    rung_ = false;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool rung_ = false;
 };
 
 TEST(HandoverTest, AReaderThatStandsStillStopsTheFiller) {
@@ -103,15 +79,15 @@ TEST(HandoverTest, EachNumberComesOnceAndInOrder) {
   constexpr int kNumbers = 200'000;
   constexpr size_t kAtOnce = 7;
   Handover<Numbers> handover(3, 100);
-  Bell fill;
-  Bell read;
+  Gate fill;
+  Gate read;
   std::atomic<int> written = 0;
   std::atomic<bool> over = false;
 
   std::thread source([&] {
     for (int i = 1; i <= kNumbers; ++i) {
       written = i;
-      if (handover.Ask()) fill.Ring();
+      if (handover.Ask()) fill.Notify();
       if (i % 1000 == 0) std::this_thread::yield();
     }
   });
@@ -127,7 +103,7 @@ TEST(HandoverTest, EachNumberComesOnceAndInOrder) {
         if (block->numbers.empty()) {
           if (!handover.PutEmpty(std::move(block))) break;
         } else if (handover.PutFull(std::move(block))) {
-          read.Ring();
+          read.Notify();
         }
       }
     }
@@ -141,11 +117,11 @@ TEST(HandoverTest, EachNumberComesOnceAndInOrder) {
       continue;
     }
     for (const int number : block->numbers) ASSERT_EQ(number, due++);
-    if (handover.GiveBack(std::move(block))) fill.Ring();
+    if (handover.GiveBack(std::move(block))) fill.Notify();
   }
   source.join();
   over = true;
-  fill.Ring();
+  fill.Notify();
   filler.join();
 }
 

@@ -1,14 +1,13 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "common/record/batch_builder.h"
 #include "common/record/stream_element.h"
+#include "tests/support/gate.h"
 
 // What the tests of channels send, and how their two sides wait for each other.
 namespace weir::network_test {
@@ -34,25 +33,5 @@ inline int64_t NumberOf(const StreamElement& element) {
 inline std::string TextOf(const StreamElement& element) {
   return std::string(std::get<RecordBatchPtr>(element)->column(1).Text(0));
 }
-
-// A sleeping task: Wait returns after a Notify that came since the last Wait.
-class Gate {
- public:
-  void Notify() {
-    std::lock_guard lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
-  }
-  void Wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return open_; });
-    open_ = false;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool open_ = false;
-};
 
 }  // namespace weir::network_test

@@ -10,7 +10,6 @@
 namespace weir {
 namespace {
 
-using network_test::Gate;
 using network_test::NumberOf;
 using network_test::Row;
 

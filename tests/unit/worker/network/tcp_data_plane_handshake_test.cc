@@ -9,7 +9,6 @@
 namespace weir {
 namespace {
 
-using network_test::Gate;
 using network_test::kJob;
 using network_test::NumberOf;
 using network_test::PlaneTest;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <mutex>
 #include <random>
 #include <thread>
 
@@ -13,7 +14,6 @@
 namespace weir {
 namespace {
 
-using network_test::Gate;
 using network_test::NumberOf;
 using network_test::PlaneTest;
 using network_test::ReceiveFrom;

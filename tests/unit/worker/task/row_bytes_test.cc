@@ -16,7 +16,6 @@
 namespace weir {
 namespace {
 
-using network_test::Gate;
 using network_test::NumberAndText;
 using network_test::NumberOf;
 using network_test::PlaneTest;

@@ -116,9 +116,9 @@ Co<Status> KafkaCommitter::Describe() {
   AnswerWatch watch(
       context_->timers(), config_.brokers,
       [this](std::string what) { waiting_[-1] = std::move(what); }, kPatienceMicros);
-  watch.Begin(Concat("describe topic '", config_.topic, "'"));
-  StatusOr<KafkaTopic> topic = co_await DescribeTopic(*transactions_, config_);
-  watch.End(topic.status());
+  const KafkaCluster cluster = {config_.brokers, config_.properties};
+  StatusOr<KafkaTopic> topic =
+      co_await DescribeTopic(watch, *transactions_, cluster, config_.topic);
   if (!topic.ok()) co_return topic.status().WithContext(name_);
   topic_ = *topic;
   co_return Status();

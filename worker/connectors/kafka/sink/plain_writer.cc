@@ -65,13 +65,6 @@ void PlainWriter::Publish(CheckpointId checkpoint, std::function<void(Status)> d
 }
 
 void PlainWriter::Fail(Status status) {
-  // Rows are lost of which the next generation has more: it looks whether the topic stays away.
-  if (status.code() == StatusCode::kNotFound) {
-    status = status
-                 .WithContext(Concat("topic '", options_.topic,
-                                     "', or a partition of it, is not there any more"))
-                 .WithRetry(true);
-  }
   failed_ = status.WithContext(options_.owner);
   for (Item& item : items_) {
     if (item.done == nullptr) continue;
@@ -124,10 +117,8 @@ Co<Status> PlainWriter::Flush(Item& item) {
 }
 
 Co<Status> PlainWriter::Refused(Status status) {
-  watch_.Begin(Concat("describe topic '", options_.topic, "'"));
   StatusOr<KafkaTopic> topic =
-      co_await DescribeTopic(*options_.transactions, options_.cluster, options_.topic);
-  watch_.End(topic.status());
+      co_await DescribeTopic(watch_, *options_.transactions, options_.cluster, options_.topic);
   if (!topic.ok()) co_return status.WithRetry(topic.status().retryable());
   co_return OutOfRangeError(Concat(status.message(), "; ", LimitsOf(*topic)))
       .WithRetry(*topic != options_.limits);
@@ -136,10 +127,15 @@ Co<Status> PlainWriter::Refused(Status status) {
 Co<Status> PlainWriter::Gone(Status status) {
   while (true) {
     Status ends = co_await ends_.Look(*producer_);
-    if (ends.ok()) co_return status;
+    if (ends.ok()) break;
     if (!ends.retryable()) co_return ends;
     co_await Sleep(*options_.timers, kAskAgainMicros);
   }
+  // It is back, and rows are lost of which the next generation has more.
+  co_return status
+      .WithContext(
+          Concat("topic '", options_.topic, "', or a partition of it, is not there any more"))
+      .WithRetry(true);
 }
 
 Co<void> PlainWriter::SendInOrder() {

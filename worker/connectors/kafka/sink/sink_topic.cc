@@ -19,6 +19,14 @@ Async<StatusOr<KafkaTopic>> DescribeTopic(KafkaTransactions& transactions,
   return DescribeTopic(transactions, {config.brokers, config.properties}, config.topic);
 }
 
+Co<StatusOr<KafkaTopic>> DescribeTopic(AnswerWatch& watch, KafkaTransactions& transactions,
+                                       const KafkaCluster& cluster, const std::string& topic) {
+  watch.Begin(Concat("describe topic '", topic, "'"));
+  StatusOr<KafkaTopic> described = co_await DescribeTopic(transactions, cluster, topic);
+  watch.End(described.status());
+  co_return described;
+}
+
 std::string LimitsOf(const KafkaTopic& topic) {
   std::string limits =
       Concat("it takes messages of up to ", topic.message_bytes_max, " bytes (max.message.bytes)");

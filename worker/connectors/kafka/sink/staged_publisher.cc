@@ -347,10 +347,8 @@ Co<Status> StagedPublisher::PublishOne(SealedPart stage, KafkaMarker marker) {
 
 Co<Status> StagedPublisher::Refused(SealedPart stage, Status status) {
   KafkaProducerOptions& producer = options_.producer;
-  watch_.Begin(Concat("describe topic '", producer.topic, "'"));
   StatusOr<KafkaTopic> topic =
-      co_await DescribeTopic(*options_.transactions, producer.cluster, producer.topic);
-  watch_.End(topic.status());
+      co_await DescribeTopic(watch_, *options_.transactions, producer.cluster, producer.topic);
   if (!topic.ok()) co_return status.WithRetry(topic.status().retryable());
   if (std::exchange(producer.message_bytes_max, topic->message_bytes_max) !=
       topic->message_bytes_max) {

@@ -6,11 +6,12 @@
 #include "worker/connectors/rate_limit/rate_limiter.h"
 
 namespace weir {
-namespace {
 
-constexpr int kShortDoubts = 6;
-
-}  // namespace
+Status TopicEnds::GoneError(const std::string& topic, bool over, const Status& seen) {
+  return FailedPreconditionError(Concat("topic '", topic, "', or a partition of it, ",
+                                        over ? "was deleted (" : "is not there any more (",
+                                        seen.message(), ")"));
+}
 
 void TopicEnds::Add(const std::map<int32_t, int64_t>& rows) {
   for (const auto& [partition, count] : rows) {
@@ -44,9 +45,7 @@ Co<Status> TopicEnds::Look(TransactionalProducer& producer) {
       over = doubts >= kShortDoubts;
     } else if (ends.status().code() == StatusCode::kNotFound) {
       over = doubts >= kGoneDoubts;
-      wrong = FailedPreconditionError(Concat("topic '", topic_, "', or a partition of it, ",
-                                             over ? "was deleted (" : "is not there any more (",
-                                             ends.status().message(), ")"));
+      wrong = GoneError(topic_, over, ends.status());
     } else {
       watch_.End(ends.status());
       co_return ends.status();

@@ -23,7 +23,11 @@ class TopicEnds {
   // A topic that brokers do not know is looked for again so many times, for they may have just come
   // back and not know it yet; and how long after each time.
   static constexpr int kGoneDoubts = 30;
+  // So many times where they are known to be here.
+  static constexpr int kShortDoubts = 6;
   static constexpr int64_t kDoubtMicros = 1'000'000;
+  // What is said of it; `over`: the last time.
+  static Status GoneError(const std::string& topic, bool over, const Status& seen);
 
   TopicEnds(std::string topic, std::string brokers, Timers& timers, AnswerWatch& watch)
       : topic_(std::move(topic)), brokers_(std::move(brokers)), timers_(timers), watch_(watch) {}

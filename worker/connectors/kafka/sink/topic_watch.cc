@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "common/base/concat.h"
+#include "worker/connectors/kafka/sink/sink_topic.h"
 #include "worker/connectors/kafka/sink/topic_ends.h"
 #include "worker/connectors/rate_limit/rate_limiter.h"
 
@@ -28,20 +28,15 @@ void TopicWatch::End(bool progress) {
 }
 
 Co<void> TopicWatch::Look() {
-  using Answer = StatusOr<KafkaTopic>;
   int doubts = 0;
-  int doubts_max = kDoubts;
+  int doubts_max = TopicEnds::kShortDoubts;
   while (true) {
-    Answer topic = co_await Async<Answer>([this](Async<Answer>::Done done) {
-      transactions_.DescribeTopic(cluster_, topic_, std::move(done));
-    });
+    StatusOr<KafkaTopic> topic = co_await DescribeTopic(transactions_, cluster_, topic_);
     const bool is_missing = topic.status().code() == StatusCode::kNotFound;
     if (!is_missing && !topic.ok()) doubts_max = TopicEnds::kGoneDoubts;
     doubts = is_missing ? doubts + 1 : 0;
     const bool over = doubts >= doubts_max;
-    const Status wrong = FailedPreconditionError(
-        Concat("topic '", topic_, "', or a partition of it, ",
-               over ? "was deleted (" : "is not there any more (", topic.status().message(), ")"));
+    const Status wrong = TopicEnds::GoneError(topic_, over, topic.status());
     if (is_missing) answers_.Note(wrong.message());
     // Between two calls nobody wants to know: the next one hears of it.
     if (over && deleted_) {
@@ -51,7 +46,7 @@ Co<void> TopicWatch::Look() {
       });
       co_return;
     }
-    co_await Sleep(timers_, topic.ok() || is_missing ? kDoubtMicros : kAwayMicros);
+    co_await Sleep(timers_, topic.ok() || is_missing ? TopicEnds::kDoubtMicros : kAwayMicros);
   }
 }
 

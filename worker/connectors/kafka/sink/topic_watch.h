@@ -14,17 +14,14 @@
 namespace weir {
 
 // Finds out, while a call to a cluster makes no progress, whether the topic that it is about was
-// deleted: librdkafka tries for as long as a transaction may take then. Calls follow one another.
+// deleted: librdkafka tries for as long as a transaction may take then. It was when the cluster did
+// not know it so many times, one after the other, as TopicEnds asks. Calls follow one another.
 // Lifetime: `transactions`, `timers` and `answers` outlive it. Thread: confined to the executor of
 // its timers.
 class TopicWatch {
  public:
   // Without progress for so long, the cluster is asked.
   static constexpr int64_t kPatienceMicros = 2'000'000;
-  // A topic that it did not know so many times, one after the other, was deleted; more often where
-  // brokers were away meanwhile and may have just come back. How long after each time.
-  static constexpr int kDoubts = 6;
-  static constexpr int64_t kDoubtMicros = 1'000'000;
 
   TopicWatch(KafkaTransactions& transactions, KafkaCluster cluster, std::string topic,
              Timers& timers, AnswerWatch& answers)
