@@ -91,7 +91,7 @@ class Case(unittest.TestCase):
             cluster.start_coordinator()
             for _ in range(2):
                 cluster.start_worker(slots=1)
-            job, rows, output = self.begin(k, cluster, sink=sink)
+            job, rows, output = self.begin(k, cluster, rows=ROWS * times, sink=sink)
             self.wait_for_the_midst(k, cluster, job, output)
             held = self.hold(k, gap)
             if gap.at_start:

@@ -31,8 +31,11 @@ constexpr int kRequestPauseMs = 2;
 constexpr int64_t kTransactionalSocketMs = 3000;
 constexpr int64_t kSocketMs = 10'000;
 // What one producer holds of rows that are not delivered yet.
-constexpr const char* kQueueRowsMax = "100000";
+constexpr const char* kQueueRowsMax = "50000";
 constexpr const char* kQueueKbytesMax = "32768";
+// Rows of a full request, of a partition. librdkafka walks over them three times more once they are
+// acknowledged, and memory of twice as many (250 bytes each, of small rows) is in no L2 by then.
+constexpr const char* kRequestRowsMax = "5000";
 constexpr int64_t kMessageBytesMin = 1000;
 constexpr int64_t kMessageBytesMax = 1'000'000'000;
 
@@ -81,6 +84,7 @@ StatusOr<RdkafkaPtr<rd_kafka_conf_t>> MakeProducerConf(const KafkaProducerOption
     // those that a flush sends, make the broker's thread of librdkafka 2.0.2 spin as long as a
     // request of their partition is under way.
     usual.emplace_back("linger.ms", Concat(std::min(timeout_ms - 1, kTransactionalLingerMs)));
+    usual.emplace_back("batch.num.messages", kRequestRowsMax);
     fixed.emplace_back("transactional.id", options.transactional_id);
     fixed.emplace_back("transaction.timeout.ms", Concat(timeout_ms));
     fixed.emplace_back("message.timeout.ms", Concat(timeout_ms));
