@@ -75,7 +75,8 @@ class FileSystem {
   // size and kind; kNotFound if there is none.
   virtual void Stat(std::string path, DoneWith<FileInfo> done) = 0;
   // A file; kNotFound if there is none. Carried out also when the file system is gone before it
-  // began, so that who ends can still take away what is its own.
+  // began, and behind a Create of that name that was asked for before: so who ends can still take
+  // away what is its own.
   virtual void Remove(std::string path, Done done) = 0;
   // An empty directory.
   virtual void RemoveDirectory(std::string path, Done done) = 0;

@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "common/base/concat.h"
 
@@ -192,9 +193,30 @@ StatusOr<std::vector<FileInfo>> ListNames(const std::string& path) {
 
 }  // namespace
 
+// A file that a pool thread is to make, or makes: when it is over, what was asked of its name
+// meanwhile is posted. Thread: thread-safe.
+class PosixFileSystem::Creation {
+ public:
+  explicit Creation(IoPool& pool) : pool_(pool) {}
+  ~Creation() {
+    for (auto& [job, what] : behind_) pool_.Post(std::move(job), std::move(what));
+  }
+
+  void PostBehind(std::function<void()> job, std::string what) {
+    std::lock_guard lock(mutex_);
+    behind_.emplace_back(std::move(job), std::move(what));
+  }
+
+ private:
+  IoPool& pool_;
+  std::mutex mutex_;
+  std::vector<std::pair<std::function<void()>, std::string>> behind_;  // guarded by mutex_
+};
+
 struct PosixFileSystem::Requests {
   uint64_t next = 1;
   std::map<uint64_t, std::any> callbacks;  // std::function<void(T)> of the request's T
+  std::map<std::string, std::weak_ptr<Creation>> creations;  // by path; held by the jobs
 };
 
 // Thread: thread-safe.
@@ -232,26 +254,29 @@ PosixFileSystem::~PosixFileSystem() {
 
 template <typename T>
 void PosixFileSystem::Submit(std::string what, std::function<void(T)> done, std::function<T()> job,
-                             bool if_gone) {
+                             bool if_gone, const std::shared_ptr<Creation>& behind) {
   if (requests_ == nullptr) return;
   uint64_t number = requests_->next++;
   requests_->callbacks.emplace(number, std::move(done));
-  pool_.Post(
-      [answers = answers_, number, job = std::move(job), if_gone,
-       requests = std::weak_ptr<Requests>(requests_)]() mutable {
-        if (requests.expired() && !if_gone) return;
-        answers->Post([number, requests = std::move(requests), result = job()]() mutable {
-          std::shared_ptr<Requests> live = requests.lock();
-          if (live == nullptr) return;
-          auto it = live->callbacks.find(number);
-          if (it == live->callbacks.end()) return;
-          auto callback = std::any_cast<std::function<void(T)>>(std::move(it->second));
-          live->callbacks.erase(it);
-          live.reset();
-          callback(std::move(result));
-        });
-      },
-      std::move(what));
+  auto carry_out = [answers = answers_, number, job = std::move(job), if_gone,
+                    requests = std::weak_ptr<Requests>(requests_)]() mutable {
+    if (requests.expired() && !if_gone) return;
+    answers->Post([number, requests = std::move(requests), result = job()]() mutable {
+      std::shared_ptr<Requests> live = requests.lock();
+      if (live == nullptr) return;
+      auto it = live->callbacks.find(number);
+      if (it == live->callbacks.end()) return;
+      auto callback = std::any_cast<std::function<void(T)>>(std::move(it->second));
+      live->callbacks.erase(it);
+      live.reset();
+      callback(std::move(result));
+    });
+  };
+  if (behind != nullptr) {
+    behind->PostBehind(std::move(carry_out), std::move(what));
+  } else {
+    pool_.Post(std::move(carry_out), std::move(what));
+  }
 }
 
 void PosixFileSystem::Read(std::string path, int64_t offset, int64_t length,
@@ -274,8 +299,16 @@ void PosixFileSystem::Create(std::string path, std::string bytes, Done done) {
 
 void PosixFileSystem::CreateShared(std::string path, std::shared_ptr<const std::string> bytes,
                                    Done done) {
-  Submit<Status>(Concat("create ", path), std::move(done),
-                 [path, bytes = std::move(bytes)]() -> Status {
+  if (requests_ == nullptr) return;
+  auto creation = std::make_shared<Creation>(pool_);
+  requests_->creations[path] = creation;
+  auto made = [path, done = std::move(done),
+               requests = std::weak_ptr<Requests>(requests_)](Status status) {
+    if (auto live = requests.lock()) live->creations.erase(path);
+    done(std::move(status));
+  };
+  Submit<Status>(Concat("create ", path), std::move(made),
+                 [path, bytes = std::move(bytes), creation = std::move(creation)]() -> Status {
                    Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
                    if (!file.ok()) return Failed("create", path);
                    Status status = WriteAll(file, 0, *bytes, "create", path);
@@ -351,11 +384,15 @@ void PosixFileSystem::Stat(std::string path, DoneWith<FileInfo> done) {
 }
 
 void PosixFileSystem::Remove(std::string path, Done done) {
+  if (requests_ == nullptr) return;
   auto unlink = [path]() -> Status {
     if (::unlink(path.c_str()) != 0) return Failed("remove", path);
     return {};
   };
-  Submit<Status>(Concat("remove ", path), std::move(done), std::move(unlink), true);
+  const auto creation = requests_->creations.find(path);
+  const bool made = creation == requests_->creations.end();
+  Submit<Status>(Concat("remove ", path), std::move(done), std::move(unlink), true,
+                 made ? nullptr : creation->second.lock());
 }
 
 void PosixFileSystem::RemoveDirectory(std::string path, Done done) {

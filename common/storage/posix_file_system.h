@@ -51,10 +51,12 @@ class PosixFileSystem : public FileSystem {
   struct Requests;
   // The way to the owner for pool threads, for as long as this lives.
   class Answers;
-  // `if_gone`: carried out although this was destroyed before a pool thread began.
+  class Creation;
+  // `if_gone`: carried out although this was destroyed before a pool thread began. `behind`: not
+  // begun before that is over.
   template <typename T>
   void Submit(std::string what, std::function<void(T)> done, std::function<T()> job,
-              bool if_gone = false);
+              bool if_gone = false, const std::shared_ptr<Creation>& behind = nullptr);
 
   IoPool& pool_;
   std::shared_ptr<Answers> answers_;

@@ -29,6 +29,9 @@ enum class Operation : uint8_t {
   kMakeDirectory,
 };
 
+// A removal behind a creation that is slow.
+constexpr int64_t kLookAgainUs = 1000;
+
 constexpr std::string_view kNames[] = {
     "read",           "create", "write", "truncate", "sync",   "sync_directory",
     "link",           "rename", "list",  "stat",     "remove", "remove_directory",
@@ -75,6 +78,7 @@ struct Storage::State {
     Phase phase = Phase::kFree;
     Operation operation = Operation::kRead;
     uint32_t ticket = 0;   // of the present use of the slot
+    uint64_t number = 0;   // in the order of asking
     int64_t boot = 0;      // of the machine
     View* view = nullptr;  // nullptr: it is gone
     Process* process = nullptr;
@@ -110,6 +114,8 @@ struct Storage::State {
   void Submit(uint32_t slot);
   void Schedule(uint32_t slot, int64_t delay_us);
   void CarryOut(uint32_t slot);
+  // The file that it removes is being made, by request of the same process before.
+  bool BehindCreation(const Request& request) const;
   // What is in the way of carrying it out.
   Status Refusal(const Request& request);
   void Act(Request& request);
@@ -133,6 +139,7 @@ struct Storage::State {
   bool read_only = false;
   bool hanging = false;
   int64_t boot = 0;
+  uint64_t requests = 0;
   std::deque<Request> pool;
   std::vector<uint32_t> free;
   std::deque<std::string> titles;  // of processes that may be gone
@@ -229,6 +236,7 @@ class Storage::View : public FileSystem {
     }
     State::Request& request = state_.pool[slot];
     request.operation = operation;
+    request.number = ++state_.requests;
     request.path = std::move(path);
     request.view = this;
     request.process = &process_;
@@ -333,6 +341,15 @@ Status Storage::State::Refusal(const Request& request) {
   return {};
 }
 
+bool Storage::State::BehindCreation(const Request& request) const {
+  if (request.operation != Operation::kRemove || request.life.expired()) return false;
+  return std::any_of(pool.begin(), pool.end(), [&](const Request& other) {
+    return (other.phase == Phase::kScheduled || other.phase == Phase::kHanging) &&
+           other.operation == Operation::kCreate && other.number < request.number &&
+           other.process == request.process && other.path == request.path;
+  });
+}
+
 void Storage::State::CarryOut(uint32_t slot) {
   Request& request = pool[slot];
   if (request.boot != boot) {
@@ -346,6 +363,7 @@ void Storage::State::CarryOut(uint32_t slot) {
     request.phase = Phase::kHanging;
     return;
   }
+  if (BehindCreation(request)) return Schedule(slot, kLookAgainUs);
   bool was_gone = request.gone();
   const bool must = request.operation == Operation::kRemove && !request.life.expired();
   if (was_gone && !must && scheduler.Chance(0.5)) {

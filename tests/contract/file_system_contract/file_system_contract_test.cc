@@ -258,6 +258,20 @@ TEST_P(FileSystemContract, CreateAndLinkTakeOnlyFreeNames) {
   EXPECT_EQ(Bytes(Path("b")), "first");
 }
 
+// Pool threads carry out requests side by side; but who takes away its own is never too early.
+TEST_P(FileSystemContract, RemoveIsBehindTheCreateOfItsName) {
+  for (int i = 0; i < 1000; ++i) {
+    const std::string path = Path("a");
+    std::optional<Status> made, removed;
+    files().Create(path, "x", [&](Status status) { made = std::move(status); });
+    files().Remove(path, [&](Status status) { removed = std::move(status); });
+    while (!made || !removed) world_->RunOne();
+    EXPECT_OK(*made);
+    EXPECT_OK(*removed);
+    ASSERT_EQ(Names(world_->root()), std::vector<std::string>()) << i;
+  }
+}
+
 TEST_P(FileSystemContract, RenameReplaces) {
   EXPECT_OK(Wait(CreateFile(files(), Path("a"), "new")));
   EXPECT_OK(Wait(CreateFile(files(), Path("b"), "old")));
