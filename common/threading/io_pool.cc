@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
@@ -9,7 +10,10 @@
 
 namespace weir {
 
-IoPool::IoPool(int threads) : threads_count_(threads) { WEIR_CHECK(threads >= 1); }
+IoPool::IoPool(int threads)
+    : threads_count_(threads), wakes_(static_cast<size_t>(std::max(threads, 0))) {
+  WEIR_CHECK(threads >= 1);
+}
 
 IoPool::~IoPool() { Stop(); }
 
@@ -30,18 +34,23 @@ void IoPool::Stop() {
     stopping_ = true;
     unrun.swap(jobs_);
   }
-  wake_.notify_all();
+  for (std::condition_variable& wake : wakes_) wake.notify_one();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
 }
 
 void IoPool::Post(std::function<void()> job, std::string what) {
+  int woken = -1;
   {
     std::lock_guard lock(mutex_);
     if (stopping_) return;
     jobs_.push_back(Job{std::move(job), std::move(what)});
+    if (!idle_.empty()) {
+      woken = idle_.back();
+      idle_.pop_back();
+    }
   }
-  wake_.notify_one();
+  if (woken >= 0) wakes_[static_cast<size_t>(woken)].notify_one();
 }
 
 std::string IoPool::Slowest(std::chrono::milliseconds least) const {
@@ -63,7 +72,11 @@ void IoPool::Run(int thread) {
     {
       std::unique_lock lock(mutex_);
       running_.erase(thread);
-      wake_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+      while (!stopping_ && jobs_.empty()) {
+        idle_.push_back(thread);
+        wakes_[static_cast<size_t>(thread)].wait(lock);
+        std::erase(idle_, thread);  // still there when it woke for nothing
+      }
       if (stopping_) return;
       job = std::move(jobs_.front());
       jobs_.pop_front();

@@ -14,7 +14,9 @@ namespace weir {
 
 // A fixed number of threads (io-0, io-1, …) for calls that block. Jobs start in order of posting
 // and run side by side. The queue has no bound of its own: each caller bounds what it has in flight
-// (reads ahead, bytes being written), and a job never posts jobs. Thread: thread-safe.
+// (reads ahead, bytes being written), and a job posts no jobs but those that waited for its end. Of
+// the idle threads the one that was busy last takes the next job: memory that jobs free stays with
+// their thread for some time, so it is few threads' memory. Thread: thread-safe.
 class IoPool {
  public:
   // REQUIRES: threads >= 1.
@@ -43,8 +45,9 @@ class IoPool {
 
   const int threads_count_;
   mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Job> jobs_;              // guarded by mutex_
+  std::vector<std::condition_variable> wakes_;  // by thread
+  std::vector<int> idle_;  // threads, that which was busy last at the back; guarded by mutex_
+  std::deque<Job> jobs_;   // guarded by mutex_
   std::map<int, Running> running_;    // by thread; guarded by mutex_
   bool stopping_ = false;             // guarded by mutex_
   std::vector<std::thread> threads_;  // of the thread that starts and stops
