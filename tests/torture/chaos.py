@@ -9,6 +9,7 @@ from process_faults import ProcessFaults
 
 
 RETRY_S = 0.3
+CALM_S = 1
 ENDED_S = 30  # after SIGTERM
 
 
@@ -210,7 +211,8 @@ class Chaos:
         for worker in self.cluster.workers:
             if getattr(worker, "ending", False):
                 worker.process.wait(ENDED_S)
-        self.repair()
+        # A coordinator that was started just before its disk was healed is about to end.
+        self.rest(CALM_S)
 
     def _look_at_points_until_quiet(self):
         """Until those have died or stopped that had arrived at their points already."""
