@@ -64,12 +64,12 @@ class QuickRoom(Case):
             self.assertEqual(check_counts(k, output, source.rows), ROWS)
             self.assertEqual(cluster.leftovers(job), [])
 
+    # Who waits is a matter of chance: a sink that has no file to make yet waits for nothing, and none
+    # does while the coordinator cannot note that a checkpoint is complete.
     def test_a_full_checkpoint_directory(self):
-        self.run_without_room(SmallDisk.fill, SmallDisk.free, "No space left on device",
-                              "/staged/")
+        self.run_without_room(SmallDisk.fill, SmallDisk.free, "No space left on device")
 
     def test_a_read_only_checkpoint_directory(self):
-        # Of whom is a matter of chance: a sink that has no file to make yet waits for nothing.
         self.run_without_room(lambda disk: disk.read_only(True),
                               lambda disk: disk.read_only(False), "Read-only file system")
 
