@@ -2,6 +2,13 @@
 
 #include <iostream>
 
+// What jemalloc looks for in a program. Threads of its own give freed pages back in time; without
+// them it is who allocates next from the same arena, and a thread that idles keeps them for ever.
+extern "C" {
+extern const char* malloc_conf;
+const char* malloc_conf = "background_thread:true";
+}
+
 namespace weir {
 
 std::optional<DaemonConfig> DaemonStart::Parse(const DaemonCommandLine& command_line, int argc,
