@@ -7,6 +7,7 @@ end, so that what must be in the output is 0 ... n without a gap and without a d
 """
 
 import datetime
+import os
 import sys
 import time
 import unittest
@@ -131,7 +132,11 @@ class QuickHanging(unittest.TestCase):
         with Cluster(workers=0) as cluster:
             below = {"checkpoints": cluster.checkpoint_dir, "output": cluster.folder / "out"}[which]
             flag = cluster.folder / "hangs"
+            # Of the AddressSanitizer build: its runtime need not be the first library.
+            asan = ":".join([*filter(None, [os.environ.get("ASAN_OPTIONS")]),
+                             "verify_asan_link_order=0"])
             cluster.environment = {"LD_PRELOAD": str(KILL_BIN_DIR / "hanging_disk.so"),
+                                   "ASAN_OPTIONS": asan,
                                    "WEIR_HANG_BELOW": str(below), "WEIR_HANG_WHILE": str(flag)}
             cluster.start_coordinator()
             for _ in range(2):
