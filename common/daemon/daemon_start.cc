@@ -4,9 +4,10 @@
 
 // What jemalloc looks for in a program. Threads of its own give freed pages back in time; without
 // them it is who allocates next from the same arena, and a thread that idles keeps them for ever.
+// In time is one second: the 10 s of jemalloc are for programs whose threads would have to do it.
 extern "C" {
 extern const char* malloc_conf;
-const char* malloc_conf = "background_thread:true";
+const char* malloc_conf = "background_thread:true,dirty_decay_ms:1000";
 }
 
 namespace weir {
