@@ -10,8 +10,7 @@
 
 namespace weir {
 
-IoPool::IoPool(int threads)
-    : threads_count_(threads), wakes_(static_cast<size_t>(std::max(threads, 0))) {
+IoPool::IoPool(int threads) : wakes_(static_cast<size_t>(std::max(threads, 0))) {
   WEIR_CHECK(threads >= 1);
 }
 
@@ -19,7 +18,7 @@ IoPool::~IoPool() { Stop(); }
 
 void IoPool::Start() {
   WEIR_CHECK(threads_.empty());
-  for (int i = 0; i < threads_count_; ++i) {
+  for (int i = 0; i < static_cast<int>(wakes_.size()); ++i) {
     threads_.emplace_back([this, i] {
       pthread_setname_np(pthread_self(), Concat("io-", i).c_str());
       Run(i);
@@ -40,17 +39,17 @@ void IoPool::Stop() {
 }
 
 void IoPool::Post(std::function<void()> job, std::string what) {
-  int woken = -1;
+  std::condition_variable* wake = nullptr;
   {
     std::lock_guard lock(mutex_);
     if (stopping_) return;
     jobs_.push_back(Job{std::move(job), std::move(what)});
     if (!idle_.empty()) {
-      woken = idle_.back();
+      wake = idle_.back();
       idle_.pop_back();
     }
   }
-  if (woken >= 0) wakes_[static_cast<size_t>(woken)].notify_one();
+  if (wake != nullptr) wake->notify_one();
 }
 
 std::string IoPool::Slowest(std::chrono::milliseconds least) const {
@@ -67,15 +66,16 @@ std::string IoPool::Slowest(std::chrono::milliseconds least) const {
 }
 
 void IoPool::Run(int thread) {
+  std::condition_variable& wake = wakes_[static_cast<size_t>(thread)];
   while (true) {
     Job job;
     {
       std::unique_lock lock(mutex_);
       running_.erase(thread);
       while (!stopping_ && jobs_.empty()) {
-        idle_.push_back(thread);
-        wakes_[static_cast<size_t>(thread)].wait(lock);
-        std::erase(idle_, thread);  // still there when it woke for nothing
+        idle_.push_back(&wake);
+        wake.wait(lock);
+        std::erase(idle_, &wake);  // still there when it woke for nothing
       }
       if (stopping_) return;
       job = std::move(jobs_.front());

@@ -43,11 +43,11 @@ class IoPool {
   };
   void Run(int thread);
 
-  const int threads_count_;
   mutable std::mutex mutex_;
   std::vector<std::condition_variable> wakes_;  // by thread
-  std::vector<int> idle_;  // threads, that which was busy last at the back; guarded by mutex_
-  std::deque<Job> jobs_;   // guarded by mutex_
+  // Of idle threads, that which was busy last at the back; guarded by mutex_.
+  std::vector<std::condition_variable*> idle_;
+  std::deque<Job> jobs_;              // guarded by mutex_
   std::map<int, Running> running_;    // by thread; guarded by mutex_
   bool stopping_ = false;             // guarded by mutex_
   std::vector<std::thread> threads_;  // of the thread that starts and stops

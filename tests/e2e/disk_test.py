@@ -133,8 +133,7 @@ class QuickHanging(unittest.TestCase):
             below = {"checkpoints": cluster.checkpoint_dir, "output": cluster.folder / "out"}[which]
             flag = cluster.folder / "hangs"
             # Of the AddressSanitizer build: its runtime need not be the first library.
-            asan = ":".join([*filter(None, [os.environ.get("ASAN_OPTIONS")]),
-                             "verify_asan_link_order=0"])
+            asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
             cluster.environment = {"LD_PRELOAD": str(KILL_BIN_DIR / "hanging_disk.so"),
                                    "ASAN_OPTIONS": asan,
                                    "WEIR_HANG_BELOW": str(below), "WEIR_HANG_WHILE": str(flag)}
