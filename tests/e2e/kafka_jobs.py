@@ -319,6 +319,12 @@ def wait_until_refused(cluster, job, *words, seconds=60):
                     seconds, 0.1)
 
 
+def records_out(status, uid):
+    """Rows that the subtasks of a vertex have passed on."""
+    return sum(subtask["records_out"] for vertex in (status or {}).get("vertices", [])
+               if vertex["uid"] == uid for subtask in vertex["subtasks"])
+
+
 def checkpoint_behind(cluster, job, more=2, seconds=90):
     """Until so many further checkpoints have completed."""
     before = last_checkpoint(cluster.status(job))

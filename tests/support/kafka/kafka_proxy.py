@@ -137,9 +137,12 @@ class Rule:
             return self.hits[hits - 1]
 
     def release(self, forward=True):
-        """Lets go what it holds, and holds nothing more."""
-        self._forward = forward
-        self._released.set()
+        """Lets go what it holds, and holds nothing more. The first call decides what becomes of it:
+        what is held wakes up later."""
+        with self._proxy.changed:
+            if not self._released.is_set():
+                self._forward = forward
+                self._released.set()
 
     def remove(self):
         """Ends the rule; what it holds goes on."""

@@ -302,6 +302,7 @@ class Proxy(unittest.TestCase):
         caller.send(request(END_TXN, 1))
         rule.wait()
         rule.release(forward=False)
+        rule.remove()  # no second thoughts about what has not woken up yet
         self.assertIsNone(caller.receive())
         self.assertEqual(self.server.seen, [])
 
