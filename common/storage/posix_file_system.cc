@@ -194,12 +194,12 @@ StatusOr<std::vector<FileInfo>> ListNames(const std::string& path) {
 }  // namespace
 
 // A file that a pool thread is to make, or makes: when it is over, what was asked of its name
-// meanwhile is posted. Thread: thread-safe.
+// meanwhile is posted, never to be dropped. Thread: thread-safe.
 class PosixFileSystem::Creation {
  public:
   explicit Creation(IoPool& pool) : pool_(pool) {}
   ~Creation() {
-    for (auto& [job, what] : behind_) pool_.Post(std::move(job), std::move(what));
+    for (auto& [job, what] : behind_) pool_.Post(std::move(job), std::move(what), true);
   }
 
   void PostBehind(std::function<void()> job, std::string what) {
@@ -217,6 +217,15 @@ struct PosixFileSystem::Requests {
   uint64_t next = 1;
   std::map<uint64_t, std::any> callbacks;  // std::function<void(T)> of the request's T
   std::map<std::string, std::weak_ptr<Creation>> creations;  // by path; held by the jobs
+
+  // Unless a later one of that path has taken its place.
+  void Forget(const std::string& path, const std::weak_ptr<Creation>& creation) {
+    auto it = creations.find(path);
+    if (it == creations.end()) return;
+    if (!it->second.owner_before(creation) && !creation.owner_before(it->second)) {
+      creations.erase(it);
+    }
+  }
 };
 
 // Thread: thread-safe.
@@ -275,7 +284,7 @@ void PosixFileSystem::Submit(std::string what, std::function<void(T)> done, std:
   if (behind != nullptr) {
     behind->PostBehind(std::move(carry_out), std::move(what));
   } else {
-    pool_.Post(std::move(carry_out), std::move(what));
+    pool_.Post(std::move(carry_out), std::move(what), if_gone);
   }
 }
 
@@ -301,10 +310,11 @@ void PosixFileSystem::CreateShared(std::string path, std::shared_ptr<const std::
                                    Done done) {
   if (requests_ == nullptr) return;
   auto creation = std::make_shared<Creation>(pool_);
-  requests_->creations[path] = creation;
-  auto made = [path, done = std::move(done),
+  std::weak_ptr<Creation>& newest = requests_->creations[path];
+  newest = creation;
+  auto made = [path, done = std::move(done), own = newest,
                requests = std::weak_ptr<Requests>(requests_)](Status status) {
-    if (auto live = requests.lock()) live->creations.erase(path);
+    if (auto live = requests.lock()) live->Forget(path, own);
     done(std::move(status));
   };
   Submit<Status>(Concat("create ", path), std::move(made),

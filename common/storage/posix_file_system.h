@@ -20,7 +20,8 @@ namespace weir {
 //
 // Lifetime: `owner` and `pool` outlive this; `owner` may go right after it, whatever is under way.
 // Destroying it drops every callback unrun; requests that no pool thread has begun are dropped, but
-// for Remove, the others still carried out. Thread: confined to `owner`.
+// for Remove, the others still carried out. When the pool stops it is the same: who stops it, or
+// asks afterwards, carries out the removals. Thread: confined to `owner`.
 class PosixFileSystem : public FileSystem {
  public:
   PosixFileSystem(Executor& owner, IoPool& pool);
@@ -52,8 +53,8 @@ class PosixFileSystem : public FileSystem {
   // The way to the owner for pool threads, for as long as this lives.
   class Answers;
   class Creation;
-  // `if_gone`: carried out although this was destroyed before a pool thread began. `behind`: not
-  // begun before that is over.
+  // `if_gone`: carried out although this was destroyed, or the pool stopped, before a pool thread
+  // began; whatever is `behind`, too: not begun before that is over.
   template <typename T>
   void Submit(std::string what, std::function<void(T)> done, std::function<T()> job,
               bool if_gone = false, const std::shared_ptr<Creation>& behind = nullptr);

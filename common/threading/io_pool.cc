@@ -36,14 +36,21 @@ void IoPool::Stop() {
   for (std::condition_variable& wake : wakes_) wake.notify_one();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
+  for (const Job& job : unrun) {
+    if (job.never_dropped) job.run();
+  }
 }
 
-void IoPool::Post(std::function<void()> job, std::string what) {
+void IoPool::Post(std::function<void()> job, std::string what, bool never_dropped) {
   std::condition_variable* wake = nullptr;
   {
-    std::lock_guard lock(mutex_);
-    if (stopping_) return;
-    jobs_.push_back(Job{std::move(job), std::move(what)});
+    std::unique_lock lock(mutex_);
+    if (stopping_) {
+      lock.unlock();
+      if (never_dropped) job();
+      return;
+    }
+    jobs_.push_back(Job{std::move(job), std::move(what), never_dropped});
     if (!idle_.empty()) {
       wake = idle_.back();
       idle_.pop_back();

@@ -24,10 +24,12 @@ class IoPool {
   ~IoPool();  // stops
 
   void Start();
-  // Waits for the jobs that run; queued ones are destroyed unrun. Not from one of its threads.
+  // Waits for the jobs that run; queued ones are destroyed unrun, or run here if they are never to
+  // be dropped. Not from one of its threads.
   void Stop();
-  // Runs `job` on one of the threads. Dropped after Stop. `what` names it: "sync /out/x".
-  void Post(std::function<void()> job, std::string what = "");
+  // Runs `job` on one of the threads. After Stop it is dropped, or run before this returns if it is
+  // `never_dropped`. `what` names it: "sync /out/x".
+  void Post(std::function<void()> job, std::string what = "", bool never_dropped = false);
   // The one that has been running longest, if that is at least `least`: "sync /out/x for 12 s";
   // "" when there is none. A call that hangs hangs up its thread, and soon all of them.
   std::string Slowest(std::chrono::milliseconds least) const;
@@ -36,6 +38,7 @@ class IoPool {
   struct Job {
     std::function<void()> run;
     std::string what;
+    bool never_dropped = false;
   };
   struct Running {
     std::string what;

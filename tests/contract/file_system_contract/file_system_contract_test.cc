@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdarg>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -22,8 +24,42 @@
 #include "tests/support/manual_executor.h"
 #include "tests/support/memory_file_system.h"
 
+namespace {
+
+std::atomic<bool> creations_wait = false;
+std::atomic<bool> a_creation_waits = false;
+
+}  // namespace
+
+// For all that this program makes: a new file waits in here while its disk is slow.
+extern "C" int open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const int mode = (flags & O_CREAT) != 0 ? va_arg(arguments, int) : 0;
+  va_end(arguments);
+  while ((flags & O_EXCL) != 0 && creations_wait) {
+    a_creation_waits = true;
+    std::this_thread::yield();
+  }
+  return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+
 namespace weir {
 namespace {
+
+// While it lives, and until End, no new file gets further than its first system call.
+class SlowDisk {
+ public:
+  SlowDisk() {
+    a_creation_waits = false;
+    creations_wait = true;
+  }
+  ~SlowDisk() { End(); }
+  void WaitForACreation() {
+    while (!a_creation_waits) std::this_thread::yield();
+  }
+  void End() { creations_wait = false; }
+};
 
 // Mail from other threads, run by the test's own thread while it waits.
 class WaitingExecutor : public Executor {
@@ -434,6 +470,65 @@ TEST(PosixFileSystem, SaysNothingToItsOwnerAnyMoreWhenItHasGone) {
   }
   pool.Stop();
   std::filesystem::remove_all(root);
+}
+
+// A worker that ends may have asked for it while its disk is slow and each thread of the pool
+// waits.
+TEST(PosixFileSystem, RemovesAlsoWhenThePoolStops) {
+  std::string root = testing::TempDir() + "/file_system_XXXXXX";
+  ASSERT_NE(::mkdtemp(root.data()), nullptr);
+  WaitingExecutor owner;
+  IoPool pool(1);
+  pool.Start();
+  auto files = std::make_unique<PosixFileSystem>(owner, pool);
+  std::ofstream(root + "/queued") << "x";
+  std::ofstream(root + "/refused") << "x";
+  SlowDisk slow;
+  files->Create(root + "/behind", "x", [](Status) { FAIL() << "answered"; });
+  slow.WaitForACreation();
+  files->Remove(root + "/behind", [](Status) { FAIL() << "answered"; });
+  files->Remove(root + "/queued", [](Status) { FAIL() << "answered"; });
+  std::thread stopper([&] { pool.Stop(); });
+  // Stop has been asked for once posts are dropped.
+  auto probe = std::make_shared<int>();
+  while (true) {
+    pool.Post([probe] {});
+    if (probe.use_count() == 1) break;
+    probe = std::make_shared<int>();
+  }
+  files->Remove(root + "/refused", [](Status) { FAIL() << "answered"; });
+  files.reset();
+  slow.End();
+  stopper.join();
+  EXPECT_TRUE(std::filesystem::is_empty(root)) << *std::filesystem::directory_iterator(root);
+  std::filesystem::remove_all(root);
+}
+
+// The answer to an earlier Create of the name comes while a later one is under way.
+TEST(PosixFileSystem, RemoveIsBehindTheLatestCreateOfItsName) {
+  PosixWorld world;
+  const std::string path = JoinPath(world.root(), "a");
+  int answers = 0;
+  auto answered = [&answers](Status status) {
+    EXPECT_OK(status);
+    ++answers;
+  };
+  world.files().Create(path, "x", answered);
+  while (!std::filesystem::exists(path)) std::this_thread::yield();
+  world.files().Remove(path, answered);
+  while (std::filesystem::exists(path)) std::this_thread::yield();
+  SlowDisk slow;
+  world.files().Create(path, "x", answered);
+  slow.WaitForACreation();
+  world.RunOne();
+  EXPECT_EQ(answers, 1);
+  world.files().Remove(path, answered);
+  bool looked = false;  // by a pool thread that takes its work after that
+  world.files().Stat(world.root(), [&looked](StatusOr<FileInfo>) { looked = true; });
+  while (!looked) world.RunOne();
+  slow.End();
+  while (answers < 4) world.RunOne();
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST(PosixFileSystem, RemoveTreeDoesNotLeaveTheTreeOverALink) {
