@@ -287,10 +287,11 @@ void Storage::State::Release(Request& request) {
 
 void Storage::State::Submit(uint32_t slot) {
   pool[slot].boot = boot;
-  if (pool[slot].process->paused()) {
+  Process* const process = pool[slot].process;  // nullptr: its file system went while it was paused
+  if (process != nullptr && process->paused()) {
     // Stopped inside the very event that asks: it asks when it goes on.
     pool[slot].phase = Phase::kScheduled;
-    pool[slot].process->After(0, [this, slot, boot = boot] {
+    process->After(0, [this, slot, boot = boot] {
       if (pool[slot].boot == boot) Submit(slot);
     });
     return;
@@ -302,10 +303,10 @@ void Storage::State::Submit(uint32_t slot) {
        (odds.claim_slow > 0 && pool[slot].is_claim() && scheduler.Chance(odds.claim_slow)))) {
     delay_us = scheduler.Between(0, odds.storage_slow_us);
   }
-  if (slowness) {
+  if (slowness && process != nullptr) {
     const Request& request = pool[slot];
-    delay_us = std::max(
-        delay_us, slowness(*request.process, NameOf(request.operation), request.path, request.to));
+    delay_us =
+        std::max(delay_us, slowness(*process, NameOf(request.operation), request.path, request.to));
   }
   Schedule(slot, delay_us);
 }

@@ -212,6 +212,19 @@ TEST(SimStorageTest, APausedProcessGetsItsAnswersWhenItGoesOn) {
   EXPECT_TRUE(machine.answers_.at("a").ok());
 }
 
+// Stopped inside an event that asks, and then ends what it asked.
+TEST(SimStorageTest, APausedProcessMayDestroyItsFileSystemBeforeItGoesOn) {
+  Machine machine(1);
+  machine.disk().PutFile("/d/own", "own");
+  machine.process_->Pause();
+  machine.files_->Create("/d/a", "a", machine.Answer("a"));
+  machine.files_->Remove("/d/own", machine.Answer("own"));
+  machine.files_.reset();
+  machine.process_->Continue();
+  machine.Run();
+  EXPECT_TRUE(machine.answers_.empty());
+  EXPECT_FALSE(machine.disk().Exists("/d/own"));
+}
 TEST(SimStorageTest, AFullDiskRefusesNewBytesAndAReadOnlyOneEveryChange) {
   Machine machine(1);
   ASSERT_TRUE(machine.Create("/d/a", "a").ok());
