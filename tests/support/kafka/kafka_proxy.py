@@ -178,6 +178,7 @@ class _Connection:
     def __init__(self, proxy, client, broker):
         self.proxy, self.client, self.broker = proxy, client, broker
         self.pending = {}  # correlation -> (Request, the rule for its answer); proxy.changed
+        self.no_answers = False  # will come any more; proxy.changed
         self.threads = [threading.Thread(target=self._requests, daemon=True),
                         threading.Thread(target=self._answers, daemon=True)]
 
@@ -212,16 +213,25 @@ class _Connection:
     def _request(self, data):
         request = Request(data)
         here, there = self.proxy._rules_for(request)
+        expected = False  # then _answers sees to the rule
 
         def deliver():
+            nonlocal expected
             with self.proxy.changed:
+                if self.no_answers:
+                    return False
                 self.pending[request.correlation] = (request, there)
+                expected = True
             try:
                 self.broker.sendall(struct.pack(">i", len(data)) + data)
                 return True
             except OSError:
                 return False
-        return here._act(request, None, deliver) if here else deliver()
+        going_on = here._act(request, None, deliver) if here else deliver()
+        if there and not expected:
+            with self.proxy.changed:
+                there._give_back()
+        return going_on
 
     def _answers(self):
         try:
@@ -238,6 +248,7 @@ class _Connection:
                     if rule:
                         rule._give_back()
                 self.pending.clear()
+                self.no_answers = True
                 self.proxy.changed.notify_all()
             self.cut()
             self.threads[0].join()
@@ -407,12 +418,20 @@ class Proxy:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection = _Connection(self, client, broker)
             with self.changed:
-                self._connections.add(connection)
+                # Asked again: cut() may have been here since.
+                refused = self._refusing
+                if not refused:
+                    self._connections.add(connection)
+            if refused:
+                client.close()
+                broker.close()
+                continue
             connection.start()
 
     def _forget(self, connection):
         with self.changed:
             self._connections.discard(connection)
+            self.changed.notify_all()
 
 
 class Control:

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
@@ -330,6 +331,43 @@ class Proxy(unittest.TestCase):
         self.assertIsNone(self.caller().receive())
         self.proxy.refuse(False)
         self.assertEqual(self.caller().call(FETCH, 2), 2)
+
+    def test_who_was_let_in_just_before_is_refused_too(self):
+        connecting, go_on = threading.Event(), threading.Event()
+        connect = socket.create_connection
+
+        def connect_slowly(*arguments):
+            connecting.set()
+            go_on.wait(WAIT_S)
+            return connect(*arguments)
+        caller = self.enterContext(socket.socket())
+        caller.settimeout(WAIT_S)
+        with unittest.mock.patch.object(socket, "create_connection", connect_slowly):
+            caller.connect(("127.0.0.1", self.proxy.listen_port))
+            self.assertTrue(connecting.wait(WAIT_S))
+            self.proxy.refuse()
+            self.proxy.cut()
+            go_on.set()
+            self.assertEqual(caller.recv(1), b"")
+
+    def test_a_rule_for_an_answer_that_is_never_due_waits_for_the_next(self):
+        for action in ("drop", "cut", "hold"):
+            with self.subTest(action):
+                held = self.proxy.rule("EndTxn", action=action)
+                lost = self.proxy.rule("EndTxn", at="answer", action="cut")
+                caller = self.caller()
+                caller.send(request(END_TXN, 1))
+                held.wait()
+                if action == "hold":
+                    self.proxy.cut()
+                    time.sleep(0.1)  # until nobody reads answers there any more
+                    held.release()
+                caller.close()
+                with self.proxy.changed:
+                    self.assertTrue(self.proxy.changed.wait_for(
+                        lambda: not self.proxy._connections, WAIT_S))
+                self.assertIsNone(self.caller().call(END_TXN, 2))
+                self.assertEqual(lost.wait()[0].correlation, 2)
 
     def test_wrong_rules_are_refused(self):
         for options in ({"api": "Fetsh"}, {"api": "Fetch", "action": "eat"},
