@@ -160,10 +160,14 @@ class Cluster:
 
     def __enter__(self):
         if self._wanted:
-            self.start_coordinator()
-            for _ in range(self._wanted):
-                self.start_worker()
-            self.wait_for_workers(self._wanted)
+            try:
+                self.start_coordinator()
+                for _ in range(self._wanted):
+                    self.start_worker()
+                self.wait_for_workers(self._wanted)
+            except BaseException as error:
+                self.__exit__(type(error), error, error.__traceback__)
+                raise
         return self
 
     def stop_all(self):
