@@ -1,16 +1,20 @@
 """Small disks for the tests: tmpfs mounts that can be filled, made read-only, taken away and put
-back. Needs root and the right to mount; `unavailable()` says why not."""
+back. Needs root and the right to mount; `unavailable()` says why not. A test with disks begins with
+go_private(), so that none outlives it."""
 
 import errno
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
 
 BUSY_S = 20
+INSIDE = "WEIR_PRIVATE_MOUNTS"
+UNSHARE = ["unshare", "--mount", "--propagation", "private"]
 
 
 def _run(*command):
@@ -22,11 +26,20 @@ def unavailable():
     if os.geteuid() != 0:
         return "mounting a small disk needs root"
     with tempfile.TemporaryDirectory(prefix="weir-disk-") as folder:
-        done = _run("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder)
+        done = _run(*UNSHARE, "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder)
         if done.returncode != 0:
             return f"a tmpfs cannot be mounted here: {done.stderr.strip()}"
-        _run("umount", folder)
     return None
+
+
+def go_private():
+    """Goes on in a mount namespace that ends with the last of its processes, whatever ends them:
+    replaces this process, the first time."""
+    if INSIDE in os.environ or unavailable():
+        return
+    os.environ[INSIDE] = "1"
+    sys.stdout.flush()
+    os.execvp(UNSHARE[0], [*UNSHARE, sys.executable, "-B", *sys.argv])
 
 
 class BusyDisk(RuntimeError):
@@ -46,8 +59,12 @@ class SmallDisk:
     def __enter__(self):
         self.path.mkdir(parents=True, exist_ok=True)
         self.keeper.mkdir()
-        self._do("mount", "-t", "tmpfs", "-o", f"size={self.size}", "tmpfs", str(self.keeper))
-        self.mount()
+        try:
+            self._do("mount", "-t", "tmpfs", "-o", f"size={self.size}", "tmpfs", str(self.keeper))
+            self.mount()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
