@@ -59,6 +59,9 @@ constexpr OwnedProperty kOwnedProperties[] = {
     {"partitioner", false, true, "set 'key' or 'partition_column' of kafka.sink instead"},
 };
 
+// librdkafka before 2.5.0 crashes with a long one (its pull request 4689).
+constexpr size_t kClientIdBytesMax = 64;
+
 struct NamedMetadata {
   std::string_view text;
   KafkaMetadata what;
@@ -309,6 +312,10 @@ StatusOr<std::map<std::string, std::string>> KafkaPropertiesField(const Config& 
       properties[name] = property.ToJson();
     } else {
       return InvalidField(Concat("kafka.", name), property, "a text, a number or a bool");
+    }
+    if (name == "client.id" && properties[name].size() > kClientIdBytesMax) {
+      return InvalidField(Concat("kafka.", name), property,
+                          Concat("at most ", kClientIdBytesMax, " bytes"));
     }
   }
   return properties;

@@ -143,6 +143,10 @@ TEST(KafkaSourceConfigTest, PropertiesThatWeirSetsAreRefusedByName) {
     EXPECT_THAT(ErrorOf({{"kafka", ConfigMembers{{owned, "1"}}}}),
                 HasSubstr(std::string("'") + owned + "', which Weir sets itself"));
   }
+  // librdkafka before 2.5.0 crashes with a long one.
+  EXPECT_EQ(ErrorOf({{"kafka", ConfigMembers{{"client.id", std::string(64, 'c')}}}}), "no error");
+  EXPECT_THAT(ErrorOf({{"kafka", ConfigMembers{{"client.id", std::string(65, 'c')}}}}),
+              testing::AllOf(HasSubstr("kafka.client.id"), HasSubstr("at most 64 bytes")));
   // A consumer has no use for it, and may share its properties with a producer.
   EXPECT_EQ(ErrorOf({{"kafka", ConfigMembers{{"acks", "all"}}}}), "no error");
   EXPECT_EQ(ErrorOf({{"kafka", ConfigMembers{{"security.protocl", "ssl"}}}}),
