@@ -152,6 +152,14 @@ class Long(Case):
                         finally:
                             held.remove()
 
+    def test_slow_brokers_that_leave_the_last_question_unanswered(self):
+        with kafka_jobs.kafka(proxy=True) as k, Cluster(1) as self.cluster:
+            k.proxy.rule("Metadata", at="answer", action="delay", seconds=0.8, count=None)
+            held = k.proxy.rule("InitProducerId", at="answer", count=None)
+            self.refused(copy_job(self.one_row(), sink_of(k, k.topic("out"))),
+                         k.broker.proxied_bootstrap)
+            self.assertTrue(held.hits)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -40,12 +40,14 @@ Co<StatusOr<JobGraph>> CheckJobHere(WorkerEnvironment& environment, CheckJobRequ
   for (const JobVertex& vertex : validated->graph.vertices) {
     std::string place = Concat("vertex '", vertex.uid, "'");
     if (environment.kafka != nullptr && vertex.type == "kafka.source") {
-      Status checked = co_await CheckKafkaSource(*environment.kafka, *environment.executor,
-                                                 vertex.config, validated->graph.name, vertex.uid);
+      Status checked =
+          co_await CheckKafkaSource(*environment.kafka, *environment.executor, *environment.clock,
+                                    vertex.config, validated->graph.name, vertex.uid);
       if (!checked.ok()) co_return checked.WithContext(place);
     } else if (environment.kafka != nullptr && vertex.type == "kafka.sink") {
-      Status checked = co_await CheckKafkaSink(*environment.kafka, *environment.executor,
-                                               vertex.config, request.job, vertex.uid);
+      Status checked =
+          co_await CheckKafkaSink(*environment.kafka, *environment.executor, *environment.clock,
+                                  vertex.config, request.job, vertex.uid);
       if (!checked.ok()) co_return checked.WithContext(place);
     }
     std::string field;

@@ -15,40 +15,60 @@
 namespace weir {
 namespace {
 
-constexpr int64_t kLookTimeoutUs = 4'000'000;
-constexpr int64_t kTrialTimeoutUs = 3'000'000;
+constexpr int64_t kTimeoutUs = 4'500'000;
+// Also of the last question, when those before it took all the time.
+constexpr int64_t kQuestionTimeoutUsMin = 100'000;
+constexpr int64_t kLookTimeoutUsMax = 4'000'000;
+constexpr int64_t kQuestionTimeoutUsMax = 3'000'000;
 constexpr size_t kTopicsShownMax = 5;
 
-Async<StatusOr<KafkaClusterView>> Look(KafkaAdmin& admin, Executor& owner,
-                                       const KafkaCluster& cluster,
-                                       const std::vector<std::string>& wanted) {
-  return Async<StatusOr<KafkaClusterView>>(
-      [&admin, &owner, cluster, wanted](std::function<void(StatusOr<KafkaClusterView>)> done) {
-        admin.Look(owner, cluster, wanted, kLookTimeoutUs, std::move(done));
-      });
-}
+// Asks the brokers what one vertex needs to know, all of it in kTimeoutUs.
+class Questions {
+ public:
+  Questions(KafkaAdmin& admin, Executor& owner, const Clock& clock, KafkaCluster cluster)
+      : admin_(admin),
+        owner_(owner),
+        clock_(clock),
+        cluster_(std::move(cluster)),
+        until_us_(clock.MonotonicMicros() + kTimeoutUs) {}
 
-Async<StatusOr<KafkaTopic>> Describe(KafkaAdmin& admin, Executor& owner,
-                                     const KafkaCluster& cluster, const std::string& topic) {
-  return Async<StatusOr<KafkaTopic>>(
-      [&admin, &owner, cluster, topic](std::function<void(StatusOr<KafkaTopic>)> done) {
-        admin.Describe(owner, cluster, topic, kTrialTimeoutUs, std::move(done));
-      });
-}
+  Async<StatusOr<KafkaClusterView>> Look(std::vector<std::string> wanted) const {
+    return Async<StatusOr<KafkaClusterView>>(
+        [this, wanted = std::move(wanted)](std::function<void(StatusOr<KafkaClusterView>)> done) {
+          admin_.Look(owner_, cluster_, wanted, Left(kLookTimeoutUsMax), std::move(done));
+        });
+  }
+  Async<StatusOr<KafkaTopic>> Describe(std::string topic) const {
+    return Async<StatusOr<KafkaTopic>>(
+        [this, topic = std::move(topic)](std::function<void(StatusOr<KafkaTopic>)> done) {
+          admin_.Describe(owner_, cluster_, topic, Left(kQuestionTimeoutUsMax), std::move(done));
+        });
+  }
+  Async<Status> TryReading(std::string group, std::vector<std::string> topics) const {
+    return Async<Status>([this, group = std::move(group),
+                          topics = std::move(topics)](std::function<void(Status)> done) {
+      admin_.TryReading(owner_, cluster_, group, topics, Left(kQuestionTimeoutUsMax),
+                        std::move(done));
+    });
+  }
+  Async<Status> TryTransaction(KafkaProducerOptions options, KafkaMarkerPlace place) const {
+    return Async<Status>([this, options = std::move(options),
+                          place = std::move(place)](std::function<void(Status)> done) {
+      admin_.TryTransaction(owner_, options, place, Left(kQuestionTimeoutUsMax), std::move(done));
+    });
+  }
 
-Async<Status> TryReading(KafkaAdmin& admin, Executor& owner, const KafkaCluster& cluster,
-                         const std::string& group, const std::vector<std::string>& topics) {
-  return Async<Status>([&admin, &owner, cluster, group, topics](std::function<void(Status)> done) {
-    admin.TryReading(owner, cluster, group, topics, kTrialTimeoutUs, std::move(done));
-  });
-}
+ private:
+  int64_t Left(int64_t max_us) const {
+    return std::clamp(until_us_ - clock_.MonotonicMicros(), kQuestionTimeoutUsMin, max_us);
+  }
 
-Async<Status> TryTransaction(KafkaAdmin& admin, Executor& owner,
-                             const KafkaProducerOptions& options, const KafkaMarkerPlace& place) {
-  return Async<Status>([&admin, &owner, options, place](std::function<void(Status)> done) {
-    admin.TryTransaction(owner, options, place, kTrialTimeoutUs, std::move(done));
-  });
-}
+  KafkaAdmin& admin_;
+  Executor& owner_;
+  const Clock& clock_;
+  const KafkaCluster cluster_;
+  const int64_t until_us_;
+};
 
 // What the checks need of a sink's config.
 struct CheckedSink {
@@ -145,12 +165,13 @@ Status CheckPartitions(const KafkaClusterView& view, std::string_view field,
 
 }  // namespace
 
-Co<Status> CheckKafkaSource(KafkaAdmin& admin, Executor& owner, Config config, std::string job_name,
-                            std::string uid) {
+Co<Status> CheckKafkaSource(KafkaAdmin& admin, Executor& owner, const Clock& clock, Config config,
+                            std::string job_name, std::string uid) {
   StatusOr<KafkaSourceConfig> parsed = ParseKafkaSourceConfig(config);
   if (!parsed.ok()) co_return parsed.status();
-  const KafkaCluster cluster{.brokers = parsed->brokers, .properties = parsed->properties};
-  StatusOr<KafkaClusterView> view = co_await Look(admin, owner, cluster, parsed->topics);
+  const Questions questions(admin, owner, clock,
+                            {.brokers = parsed->brokers, .properties = parsed->properties});
+  StatusOr<KafkaClusterView> view = co_await questions.Look(parsed->topics);
   if (!view.ok()) co_return Refused(view.status());
   for (const std::string& topic : parsed->topics) {
     if (Status status = CheckTopic(*view, topic, parsed->brokers); !status.ok()) co_return status;
@@ -160,21 +181,22 @@ Co<Status> CheckKafkaSource(KafkaAdmin& admin, Executor& owner, Config config, s
   if (!starts.ok()) co_return starts;
   Status ends = CheckPartitions(*view, "end_offsets", parsed->end_offsets, parsed->brokers);
   if (!ends.ok() || parsed->topics.empty()) co_return ends;
-  co_return Refused(co_await TryReading(admin, owner, cluster, KafkaGroupOf(*parsed, job_name, uid),
-                                        parsed->topics));
+  co_return Refused(
+      co_await questions.TryReading(KafkaGroupOf(*parsed, job_name, uid), parsed->topics));
 }
 
-Co<Status> CheckKafkaSink(KafkaAdmin& admin, Executor& owner, Config config, JobId job,
-                          std::string uid) {
+Co<Status> CheckKafkaSink(KafkaAdmin& admin, Executor& owner, const Clock& clock, Config config,
+                          JobId job, std::string uid) {
   StatusOr<CheckedSink> sink = ParseCheckedSink(config);
   if (!sink.ok()) co_return sink.status();
   const std::string& brokers = sink->cluster.brokers;
   const std::vector<std::string> wanted(1, sink->topic);
-  StatusOr<KafkaClusterView> view = co_await Look(admin, owner, sink->cluster, wanted);
+  const Questions questions(admin, owner, clock, sink->cluster);
+  StatusOr<KafkaClusterView> view = co_await questions.Look(wanted);
   if (!view.ok()) co_return Refused(view.status());
   if (Status status = CheckTopic(*view, sink->topic, brokers); !status.ok()) co_return status;
   if (!sink->has_key) {
-    StatusOr<KafkaTopic> topic = co_await Describe(admin, owner, sink->cluster, sink->topic);
+    StatusOr<KafkaTopic> topic = co_await questions.Describe(sink->topic);
     if (!topic.ok()) co_return Refused(topic.status());
     if (topic->compacted) {
       co_return FailedPreconditionError(
@@ -198,7 +220,7 @@ Co<Status> CheckKafkaSink(KafkaAdmin& admin, Executor& owner, Config config, Job
   options.transactional_id = identity;
   options.transaction_timeout_us = sink->transaction_timeout_us;
   const KafkaMarkerPlace place{.group = identity, .topic = sink->topic, .partition = 0};
-  Status tried = co_await TryTransaction(admin, owner, options, place);
+  Status tried = co_await questions.TryTransaction(options, place);
   co_return Refused(tried).WithContext(Concat("a trial transaction on topic '", sink->topic, "'"));
 }
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/status.h"
 #include "common/graph/config.h"
@@ -18,13 +19,13 @@ namespace weir {
 
 // The brokers answer, every topic that is named exists, and its rows may be read and positions
 // shown as offsets of the group. A pattern need not match yet, and nothing more is asked of it.
-Co<Status> CheckKafkaSource(KafkaAdmin& admin, Executor& owner, Config config, std::string job_name,
-                            std::string uid);
+Co<Status> CheckKafkaSource(KafkaAdmin& admin, Executor& owner, const Clock& clock, Config config,
+                            std::string job_name, std::string uid);
 
 // The brokers answer, the topic exists, it is not compacted where the sink gives no keys, and
 // exactly-once: the transaction timeout is one that the brokers allow, and a transaction of the
 // sink's first identity may be made. That fences whoever has the identity: no live job may have it.
-Co<Status> CheckKafkaSink(KafkaAdmin& admin, Executor& owner, Config config, JobId job,
-                          std::string uid);
+Co<Status> CheckKafkaSink(KafkaAdmin& admin, Executor& owner, const Clock& clock, Config config,
+                          JobId job, std::string uid);
 
 }  // namespace weir

@@ -35,11 +35,11 @@ class KafkaChecksTest : public ::testing::Test {
     *result = co_await check;
   }
   Status Source(Config config) {
-    return Run(CheckKafkaSource(clients_, executor_, config, "job", "in"));
+    return Run(CheckKafkaSource(clients_, executor_, clock_, config, "job", "in"));
   }
   Status Sink(Config config) {
-    return Run(CheckKafkaSink(clients_, executor_, config, JobId(Random::FromSystem().HexName(32)),
-                              "out"));
+    return Run(CheckKafkaSink(clients_, executor_, clock_, config,
+                              JobId(Random::FromSystem().HexName(32)), "out"));
   }
   Config SourceConfig(const std::string& topic) const {
     return {{"brokers", brokers_}, {"topics", topic}, {"format", "raw"}};
@@ -49,6 +49,7 @@ class KafkaChecksTest : public ::testing::Test {
   }
 
   std::string brokers_ = test_kafka::Brokers();
+  SystemClock clock_;
   test_kafka::WaitingExecutor executor_;
   RdkafkaClients clients_;
 };
