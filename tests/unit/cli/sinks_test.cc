@@ -35,6 +35,11 @@ TEST(CliSinksTest, WhatIsCommittedIsWhatAllSubtasksHave) {
       ProgressText("out", *all, kNowUs - 5'000'000),
       "out: staged 1,200 rows (2.0 KiB), publishing 1 row (100 B), committed up to checkpoint "
       "17, 0 ms ago");
+  // Since a restart nothing was committed.
+  vertex.subtasks.push_back(Subtask(SinkProgress{0, 0, 0, 0, CheckpointId(17), 0}));
+  EXPECT_EQ(ProgressText("out", *ProgressOf(vertex), kNowUs),
+            "out: staged 1,200 rows (2.0 KiB), publishing 1 row (100 B), committed up to "
+            "checkpoint 17");
   vertex.subtasks.push_back(Subtask(SinkProgress()));
   EXPECT_EQ(ProgressText("out", *ProgressOf(vertex), kNowUs),
             "out: staged 1,200 rows (2.0 KiB), publishing 1 row (100 B), nothing committed yet");

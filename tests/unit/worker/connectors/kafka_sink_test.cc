@@ -54,6 +54,13 @@ TEST(KafkaSink, RowsAreSeenWhenTheirCheckpointIsPublishedAndNotBefore) {
   EXPECT_THAT(process.files.Files("/job/staged"), testing::SizeIs(testing::Le(1)));
   EXPECT_EQ(process.sink->progress()->staged_rows, 2);
   EXPECT_EQ(process.sink->progress()->committed, CheckpointId(1));
+
+  // A generation that goes on from there has not lost it.
+  Process next(kafka, 2, process.files.disk());
+  next.context.resumed_from_ = CheckpointId(1);
+  ASSERT_SAYS_OK(next.Open());
+  EXPECT_EQ(next.sink->progress()->committed, CheckpointId(1));
+  EXPECT_EQ(next.sink->progress()->committed_wall_us, 0);
 }
 
 // More than is kept in memory, at once: there has to be a place for them.
@@ -538,12 +545,19 @@ TEST(KafkaSink, AtLeastOnceFlushesAtTheBarrier) {
   Process process(kafka, 1, nullptr, config);
   ASSERT_SAYS_OK(process.Open());
   ASSERT_TRUE(process.sink->Write(Rows(0, 3)).ok());
+  process.executor.RunAll();
+  EXPECT_EQ(process.sink->progress()->publishing_rows, 3);
+  EXPECT_GT(process.sink->progress()->publishing_bytes, 3);
   auto prepared = process.Prepare(1);
   ASSERT_TRUE(prepared.has_value() && prepared->ok());
   EXPECT_THAT(**prepared, IsEmpty());
   EXPECT_EQ(commits_lost, 3);
   EXPECT_THAT(Ids(kafka), ElementsAre(0, 1, 2));
+  EXPECT_EQ(process.sink->progress()->publishing_rows, 0);
+  EXPECT_EQ(process.sink->progress()->publishing_bytes, 0);
+  EXPECT_EQ(process.sink->progress()->committed, CheckpointId(0));
   ASSERT_SAYS_OK(process.Publish(1));
+  EXPECT_EQ(process.sink->progress()->committed, CheckpointId(1));
   kafka.set_faults([&](std::string_view call, const std::string&) {
     FakeKafka::Fault fault;
     fault.lose_request = call == "produce";

@@ -55,6 +55,7 @@ void KafkaSink::Open(SinkContext& context, std::function<void(Status)> done) {
     return;
   }
   config_ = *std::move(config);
+  committed_ = context.resumed_from();  // whose output is settled before tasks start
   bad_data_ = BadDataOf(config_, context.options());
   transactions_ = clients_.TransactionsFor(context.executor());
   if (bad_data_ == BadData::kDeadLetter) {
@@ -212,7 +213,8 @@ Status KafkaSink::Write(const RecordBatch& batch) {
     parts_->Write(encode);
   } else {
     std::string blocks;
-    if (encode(&blocks) > 0) writer_->Write(std::move(blocks));
+    const int64_t rows = encode(&blocks);
+    if (rows > 0) writer_->Write(std::move(blocks), rows);
   }
   rows_taken_ += batch.rows();
   return bad.empty() ? Status() : OnBadRows(batch, bad);
@@ -247,6 +249,12 @@ void KafkaSink::Publish(CheckpointId checkpoint, std::function<void(Status)> don
 }
 
 std::optional<SinkProgress> KafkaSink::progress() const {
+  if (writer_ != nullptr) {
+    return SinkProgress{.publishing_rows = writer_->unconfirmed_rows(),
+                        .publishing_bytes = writer_->unconfirmed_bytes(),
+                        .committed = committed_,
+                        .committed_wall_us = committed_wall_us_};
+  }
   if (parts_ == nullptr) return std::nullopt;
   const SealedPartsProgress parts = parts_->progress();
   return SinkProgress{.staged_rows = parts.staged_rows,

@@ -33,9 +33,11 @@ void PlainWriter::Answer(std::function<void(T)> done, T value) {
       });
 }
 
-void PlainWriter::Write(std::string blocks) {
-  waiting_bytes_ += static_cast<int64_t>(blocks.size());
-  items_.push_back({.blocks = std::move(blocks), .done = nullptr});
+void PlainWriter::Write(std::string blocks, int64_t rows) {
+  const int64_t bytes = static_cast<int64_t>(blocks.size());
+  waiting_bytes_ += bytes;
+  given_ = {.rows = given_.rows + rows, .bytes = given_.bytes + bytes};
+  items_.push_back({.blocks = std::move(blocks), .done = nullptr, .given = given_});
   changed_.Notify();
 }
 
@@ -55,7 +57,7 @@ void PlainWriter::Prepare(CheckpointId checkpoint,
     done(failed_);
     return;
   }
-  items_.push_back({.blocks = {}, .done = std::move(done)});
+  items_.push_back({.blocks = {}, .done = std::move(done), .given = given_});
   changed_.Notify();
 }
 
@@ -112,6 +114,7 @@ Co<Status> PlainWriter::Flush(Item& item) {
     log::Warning(options_.owner, " waits for rows to be acknowledged: ", status.message());
     co_await Sleep(*options_.timers, kAskAgainMicros);
   }
+  confirmed_ = item.given;
   Answer<StatusOr<std::vector<Committable>>>(std::move(item.done), std::vector<Committable>());
   co_return Status();
 }

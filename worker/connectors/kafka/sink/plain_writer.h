@@ -45,7 +45,11 @@ class PlainWriter : public CommittableOwner {
   void Start() { scope_.Spawn(SendInOrder()); }
   // OK, or what went wrong for good.
   const Status& status() const { return failed_; }
-  void Write(std::string blocks);
+  // Blocks of so many rows.
+  void Write(std::string blocks, int64_t rows);
+  // Given, and not known to be acknowledged.
+  int64_t unconfirmed_rows() const { return given_.rows - confirmed_.rows; }
+  int64_t unconfirmed_bytes() const { return given_.bytes - confirmed_.bytes; }
   bool Ready() const override;
   std::string blocking_reason() const override;
   void Prepare(CheckpointId checkpoint,
@@ -55,10 +59,15 @@ class PlainWriter : public CommittableOwner {
   void Close() { alive_ = nullptr; }
 
  private:
+  struct Amount {
+    int64_t rows = 0;
+    int64_t bytes = 0;
+  };
   // Blocks to be sent, or a Prepare that waits for all before it.
   struct Item {
     std::string blocks;
     std::function<void(StatusOr<std::vector<Committable>>)> done;
+    Amount given;  // until then
   };
 
   Co<void> SendInOrder();
@@ -84,6 +93,8 @@ class PlainWriter : public CommittableOwner {
   std::deque<Item> items_;
   CoSignal changed_;
   int64_t waiting_bytes_ = 0;
+  Amount given_;
+  Amount confirmed_;
   mutable bool waiting_ = false;  // Ready said no
   std::shared_ptr<int> alive_ = std::make_shared<int>();
   CoScope scope_;
