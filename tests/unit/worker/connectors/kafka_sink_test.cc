@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "common/base/concat.h"
 #include "tests/unit/worker/connectors/kafka_sink_process.h"
@@ -261,6 +262,45 @@ TEST(KafkaSink, ADelayedEndDoesNotTearTheNextTransaction) {
   ASSERT_SAYS_OK(process.Publish(2));
   EXPECT_EQ(kafka.held(), 0u);
   EXPECT_THAT(Ids(kafka), ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
+// All are taken over before, for an open transaction holds readers back.
+TEST(KafkaSink, OfManyIdentitiesAFewAreSettledAtATime) {
+  constexpr int kIdentities = 20;
+  FakeKafka kafka;
+  std::vector<Committable> listed;
+  std::shared_ptr<MemoryFileSystem::Disk> disk;
+  for (int subtask = 0; subtask < kIdentities; ++subtask) {
+    Process process(kafka, 1, disk);
+    disk = process.files.disk();
+    process.context.subtask_ = subtask;
+    ASSERT_SAYS_OK(process.Open());
+    ASSERT_TRUE(process.sink->Write(Rows(subtask, subtask + 1)).ok());
+    auto prepared = process.Prepare(1);
+    ASSERT_TRUE(prepared.has_value() && prepared->ok());
+    listed.insert(listed.end(), (*prepared)->begin(), (*prepared)->end());
+  }
+  ASSERT_EQ(listed.size(), static_cast<size_t>(kIdentities));
+  std::set<std::string> open;
+  size_t open_max = 0;
+  int taken_over = 0;
+  int taken_over_at_first_commit = 0;
+  kafka.set_faults([&](std::string_view call, const std::string& id) {
+    if (call == "initialise") ++taken_over;
+    if (call == "begin") open.insert(id);
+    if (call == "commit") {
+      open.erase(id);
+      if (taken_over_at_first_commit == 0) taken_over_at_first_commit = taken_over;
+    }
+    open_max = std::max(open_max, open.size());
+    return FakeKafka::Fault();
+  });
+  Process next(kafka, 2, disk);
+  ASSERT_SAYS_OK(next.Commit(listed));
+  EXPECT_THAT(Ids(kafka), testing::SizeIs(kIdentities));
+  EXPECT_EQ(taken_over_at_first_commit, kIdentities);
+  EXPECT_EQ(open_max, 8u);
+  EXPECT_TRUE(open.empty());
 }
 
 TEST(KafkaSink, DamagedAndLostStagesAreNeverPublishedInPart) {

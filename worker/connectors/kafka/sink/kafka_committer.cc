@@ -17,6 +17,9 @@ namespace {
 
 constexpr int64_t kRetryFirstMicros = 100'000;
 constexpr int64_t kRetryMaxMicros = 1'600'000;  // the last wait; 3.1 s in all
+// Identities whose stages are published at the same time: each has at most some 40 MiB in its
+// producer, and a transaction of the usual 64 MiB has to end within the usual 60 s.
+constexpr int kPublishingMax = 8;
 // Who asked wants to know why it takes long.
 constexpr int64_t kPatienceMicros = 1'000'000;
 
@@ -120,6 +123,7 @@ Co<Status> KafkaCommitter::Describe() {
   StatusOr<KafkaTopic> topic =
       co_await DescribeTopic(watch, *transactions_, cluster, config_.topic);
   if (!topic.ok()) co_return topic.status().WithContext(name_);
+  waiting_.erase(-1);
   topic_ = *topic;
   co_return Status();
 }
@@ -203,7 +207,15 @@ Co<Status> KafkaCommitter::Settle(int subtask, std::vector<SealedPart> stages) {
   StagedPublisherOptions options = PublisherOptions(subtask);
   if (options.is_bystander && context_->ends()) co_return Status();  // nothing to give back
   StagedPublisher publisher(std::move(options));
-  co_return co_await publisher.Publish(std::move(stages));
+  Status status = co_await publisher.MakeReady(stages.back());
+  if (!status.ok()) co_return status;
+  waiting_.erase(subtask);  // what the try before this one said
+  while (publishing_ >= kPublishingMax) co_await published_.Wait();
+  ++publishing_;
+  status = co_await publisher.Publish(std::move(stages));
+  --publishing_;
+  published_.Notify();
+  co_return status;
 }
 
 Co<Status> KafkaCommitter::CheckMarker(int subtask, std::vector<SealedPart> stages) {

@@ -16,7 +16,8 @@
 namespace weir {
 
 // Settles what kafka.sink sealed: takes over each identity that the checkpoint lists, all at the
-// same time, and publishes what its marker does not cover. No transaction of them is open
+// same time, and publishes what its marker does not cover, of a few at a time, so that neither
+// memory nor a transaction's time grows with their number. No transaction of them is open
 // afterwards. For a successor that writes to the same topic, exactly once, the markers name that
 // one from then on, with the last stages or alone: whoever wants to go on from there too is
 // refused, the job that sealed the stages included. Dead letters it settles as files.sink's files
@@ -76,6 +77,8 @@ class KafkaCommitter : public Committer {
   std::unique_ptr<KafkaTransactions> transactions_;
   KafkaTopic topic_;
   std::map<int, std::string> waiting_;  // by subtask, -1: the topic's description
+  int publishing_ = 0;                  // identities
+  CoSignal published_;
   std::shared_ptr<int> alive_ = std::make_shared<int>();
   CoScope identities_;
   CoScope scope_;

@@ -79,6 +79,9 @@ class StagedPublisher {
   // What Publish would refuse, by a look at the marker alone: whoever has the identity keeps it,
   // and may write another marker right afterwards.
   Co<Status> Check(std::vector<SealedPart> stages);
+  // Fences where that is due, and refuses then what Publish would: nothing of the identity is open
+  // afterwards.
+  Co<Status> MakeReady(SealedPart last);
   // Of the last Fence or commit; no value: none was ever written.
   const std::optional<KafkaMarker>& marker() const { return marker_; }
   // User error that names group, topic and what was found: the marker is missing, of another job,
@@ -110,8 +113,6 @@ class StagedPublisher {
   bool Covers(const SealedPart& stage) const;
   Co<Status> ReadMarkerNow();
   Status CheckFor(const SealedPart& last) const;
-  // Fences where that is due, and checks the marker then.
-  Co<Status> MakeReady(SealedPart last);
   Co<bool> IsGone(std::string name);
   // Whether the instance may begin no further transaction. REQUIRES: there is one.
   bool IsSpent() const;
