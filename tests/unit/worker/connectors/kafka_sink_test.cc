@@ -10,6 +10,7 @@
 #include "common/base/concat.h"
 #include "tests/unit/worker/connectors/kafka_sink_process.h"
 #include "worker/connectors/kafka/kafka_records.h"
+#include "worker/connectors/kafka/sink/topic_watch.h"
 
 namespace weir {
 namespace {
@@ -608,6 +609,44 @@ TEST(KafkaSink, AtLeastOnceFlushesAtTheBarrier) {
   process.executor.RunAll();
   EXPECT_THAT(process.context.failed_.message(), HasSubstr("cannot send rows"));
   EXPECT_FALSE(process.Prepare(2)->ok());
+}
+
+// A cluster that does not know the topic.
+class WithoutTopic : public KafkaTransactions {
+ public:
+  explicit WithoutTopic(Executor& owner) : owner_(owner) {}
+  StatusOr<std::unique_ptr<TransactionalProducer>> MakeProducer(KafkaProducerOptions) override {
+    return UnavailableError("not asked for");
+  }
+  void ReadMarker(KafkaCluster, KafkaMarkerPlace,
+                  std::function<void(StatusOr<std::optional<KafkaMarker>>)>) override {}
+  void DescribeTopic(KafkaCluster, std::string,
+                     std::function<void(StatusOr<KafkaTopic>)> done) override {
+    owner_.Post([done = std::move(done)] { done(NotFoundError("unknown topic")); });
+  }
+
+ private:
+  Executor& owner_;
+};
+
+// The call has its answer, that none came in time, when the watch was about to tell it.
+TEST(KafkaSink, TheNextCallHearsOfADeletedTopicIfTheOneBeforeItCouldNot) {
+  ManualExecutor executor;
+  WithoutTopic transactions(executor);
+  AnswerWatch answers(executor, "b:1", nullptr);
+  TopicWatch watch(transactions, {"b:1", {}}, "out", executor, answers);
+  std::string heard;
+  watch.Begin([&](const Status&) { heard += "first"; });
+  ASSERT_TRUE(executor.RunUntil([&] { return watch.is_deleted(); }));
+  watch.End(false);
+  executor.RunAll();
+  watch.Begin([&](const Status& status) { heard += Concat("second: ", status.message()); });
+  executor.RunAll();
+  EXPECT_THAT(heard, AllOf(testing::StartsWith("second: "), HasSubstr("'out'")));
+  watch.End(false);
+  watch.Begin([&](const Status&) { heard += "third"; });
+  executor.Advance(60'000'000);
+  EXPECT_THAT(heard, testing::Not(HasSubstr("third")));
 }
 
 // A job in miniature, see the contract of sinks: what completed is kept outside. The process ends

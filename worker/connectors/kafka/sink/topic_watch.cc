@@ -15,6 +15,7 @@ constexpr int64_t kAwayMicros = 5'000'000;
 
 void TopicWatch::Begin(std::function<void(Status)> deleted) {
   deleted_ = std::move(deleted);
+  if (!untold_.ok()) Tell();
   if (std::exchange(watches_, true)) return;
   timer_ = timers_.After(kPatienceMicros, [this] { scope_.Spawn(Look()); });
 }
@@ -23,8 +24,17 @@ void TopicWatch::End(bool progress) {
   deleted_ = nullptr;
   if (!progress) return;
   watches_ = false;
+  untold_ = Status();
   timers_.Cancel(timer_);
   scope_.Clear();
+}
+
+void TopicWatch::Tell() {
+  timers_.After(0, [this, alive = std::weak_ptr<int>(alive_)] {
+    if (alive.expired() || !deleted_ || untold_.ok()) return;
+    const Status wrong = std::exchange(untold_, Status());
+    std::exchange(deleted_, nullptr)(wrong);
+  });
 }
 
 Co<void> TopicWatch::Look() {
@@ -41,9 +51,8 @@ Co<void> TopicWatch::Look() {
     // Between two calls nobody wants to know: the next one hears of it.
     if (over && deleted_) {
       is_deleted_ = true;
-      timers_.After(0, [this, alive = std::weak_ptr<int>(alive_), wrong] {
-        if (!alive.expired() && deleted_) std::exchange(deleted_, nullptr)(wrong);
-      });
+      untold_ = wrong;
+      Tell();
       co_return;
     }
     co_await Sleep(timers_, topic.ok() || is_missing ? TopicEnds::kDoubtMicros : kAwayMicros);

@@ -43,6 +43,7 @@ class TopicWatch {
 
  private:
   Co<void> Look();
+  void Tell();
 
   KafkaTransactions& transactions_;
   const KafkaCluster cluster_;
@@ -52,6 +53,7 @@ class TopicWatch {
   TimerId timer_ = 0;
   bool watches_ = false;  // since the last progress
   bool is_deleted_ = false;
+  Status untold_;  // of the deletion: not OK until somebody has heard of it
   std::function<void(Status)> deleted_;
   std::shared_ptr<int> alive_ = std::make_shared<int>();
   CoScope scope_;
