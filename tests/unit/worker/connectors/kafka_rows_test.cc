@@ -168,6 +168,19 @@ TEST_F(KafkaRowsTest, RowsThatTheTopicDoesNotTakeAreNamed) {
   EXPECT_THAT(bad_[3].reason, HasSubstr("before 1970"));
 }
 
+// To librdkafka zero means that the row has none.
+TEST_F(KafkaRowsTest, TheFirstMillisecondCannotBeATimestamp) {
+  EXPECT_THAT(
+      Encode(Config{{"format", "raw"}, {"partition_column", "part"}, {"timestamp_column", "at"}},
+             {{.part = 0, .at_us = 0, .value = "a"},
+              {.part = 0, .at_us = 999, .value = "b"},
+              {.part = 0, .at_us = 1'000, .value = "c"}}),
+      ElementsAre("0 ~=c@1"));
+  ASSERT_EQ(bad_.size(), 2u);
+  EXPECT_THAT(bad_[1].reason,
+              AllOf(HasSubstr("1970-01-01T00:00:00.000999Z"), HasSubstr("first millisecond")));
+}
+
 TEST_F(KafkaRowsTest, TimestampsKeepWithinTheTopicsLimits) {
   const KafkaTopic limited{.message_bytes_max = 1'000'000,
                            .timestamp_ahead_ms_max = 3'600'000,

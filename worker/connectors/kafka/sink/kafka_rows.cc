@@ -183,6 +183,11 @@ std::string KafkaRows::WhyNotTimestamp(const RecordBatch& batch, int64_t row) co
   if (at_us < 0) {
     return Concat("column '", name, "' is before 1970, which a message's timestamp cannot be");
   }
+  // librdkafka takes it for no timestamp, and puts its own.
+  if (at_us < 1000) {
+    return Concat("column '", name, "' is ", TimeText(at_us),
+                  ", in the first millisecond of 1970, which cannot be sent as a timestamp");
+  }
   const auto beyond = [&](std::string_view where, int64_t limit_ms, std::string_view setting) {
     return Concat("column '", name, "' is ", TimeText(at_us), ", more than ", limit_ms, " ms ",
                   where, " the clock (", TimeText(now_us_), "), which the topic does not take (",
