@@ -89,7 +89,7 @@ struct KafkaSinkConfig {
   KafkaFormat format = KafkaFormat::kJson;
   std::vector<std::string> key;                // columns; empty: no key
   std::string partition_column;                // "": by the key, or as it comes
-  std::string timestamp_column;                // "": the time at which the sink takes the row
+  std::string timestamp_column;                // "": the time at which it is sent
   std::map<std::string, std::string> headers;  // by name: the column with its value
   std::string tombstone_column;                // "": no tombstones but null values of raw
   KafkaDelivery delivery = KafkaDelivery::kExactlyOnce;

@@ -62,7 +62,7 @@ TypeDescriptor KafkaSourceType() {
        "and put into a file)"},
       {"dead_letter_path", "text", false, "",
        "dead_letter: directory for such rows, made if it is not there; JSON lines with source, "
-       "topic, partition, offset, length, reason, text, bytes and key (base64)"},
+       "topic, partition, offset, timestamp, length, reason, text, bytes and key (base64)"},
       {"kafka", "object", false, "",
        "librdkafka properties, like {\"security.protocol\": \"ssl\"}, but for those that Weir sets "
        "itself"},
@@ -104,7 +104,7 @@ TypeDescriptor KafkaSinkType() {
        "INT32 or INT64: the number of the partition; absent or null: by the key as Java's clients "
        "do, or in turn"},
       {"timestamp_column", "text", false, "",
-       "TIMESTAMP of the message; absent or null: the time at which the sink takes the row"},
+       "TIMESTAMP of the message; absent or null: the time at which it is sent"},
       {"headers", "object", false, "",
        "by name the STRING or BYTES column with the value: {\"origin\": \"airport\"}"},
       {"tombstone_column", "text", false, "",
@@ -126,8 +126,7 @@ TypeDescriptor KafkaSinkType() {
        "and put into a file)"},
       {"dead_letter_path", "text", false, "",
        "dead_letter: directory for such rows, made if it is not there; JSON lines with sink, "
-       "topic, "
-       "reason and row"},
+       "topic, reason and row"},
       {"kafka", "object", false, "",
        "librdkafka properties, like {\"security.protocol\": \"ssl\"}, but for those that Weir sets "
        "itself"},
