@@ -13,7 +13,7 @@ import unittest
 from cluster import Cluster, WaitError, free_port, last_checkpoint, wait_for
 from jobs import read_rows
 from kafka_jobs import (KafkaInput, checkpoint_behind, copy_job, count_job, files_sink, kafka,
-                        kafka_wire, made, timed, wait_until_refused)
+                        kafka_wire, made, records_out, sink_of, timed, wait_until_refused)
 
 REFUSED_S = 5
 Record = kafka_wire.Record
@@ -84,6 +84,13 @@ class Case(unittest.TestCase):
         for word in words:
             self.assertIn(word, result.err)
         self.assertLess(took, REFUSED_S)
+
+    def group_offset(self, group, topic, partition):
+        return self.client.group_offset(group, topic, partition)[0]
+
+    def wait_until_read(self, job, rows):
+        wait_for(lambda: f"{rows} rows to be read",
+                 lambda: records_out(self.cluster.status(job), "rows") == rows)
 
     def fill(self, topic, partition, values, **more):
         values = list(values)
@@ -252,14 +259,25 @@ class Quick(Case):
         due = self.fill(topic, 0, [f"{i}" for i in range(50)])
         job, seen = self.start(topic, group=topic)
         self.wait_for_values(seen, due)
-        wait_for("the group", lambda: self.client.group_offset(topic, topic, 0)[0] == 50, 20)
+        wait_for("the group", lambda: self.group_offset(topic, topic, 0) == 50, 20)
         # They are shown, and never read: not even when somebody else moves them.
         self.client.commit_group_offset(topic, topic, 0, 3)
         self.cluster.workers[-1].kill()
         self.cluster.start_worker(slots=8)
         due += self.fill(topic, 0, ["more"])
         self.wait_for_values(seen, due)
-        wait_for("the group", lambda: self.client.group_offset(topic, topic, 0)[0] == 51, 20)
+        wait_for("the group", lambda: self.group_offset(topic, topic, 0) == 51, 20)
+
+    def test_without_a_checkpoint_the_group_has_no_offsets(self):
+        topic = self.k.topic("in", 1)
+        self.fill(topic, 0, [f"{i}" for i in range(50)])
+        job = self.cluster.submit(copy_job(
+            self.source(topic, endless=True, group=topic), {"uid": "out", "type": "blackhole"},
+            interval="1h"))
+        self.wait_until_read(job, 50)
+        self.assertEqual(self.group_offset(topic, topic, 0), -1)
+        self.cluster.weir("cancel", job, code=0)
+        self.assertEqual(self.group_offset(topic, topic, 0), -1)
 
     def test_a_worker_dies(self):
         source, output = KafkaInput(self.k), self.output()
@@ -389,7 +407,9 @@ class QuickLoss(Case):
 
 class QuickGrowth(Case):
     def test_partitions_grow_and_are_shared_out_anew(self):
-        """2 to 5 partitions while the job runs, then it goes on at other parallelisms."""
+        """2 to 5 partitions while the job runs, then it goes on at other parallelisms; the sixth
+        comes while it does not run. It has begun with the latest rows: those of later partitions
+        are read from their beginning all the same."""
         topic, due, outputs = self.k.topic("in", 2), [], []
 
         def add(partitions):
@@ -403,11 +423,16 @@ class QuickGrowth(Case):
         def start(parallelism, *arguments):
             outputs.append(self.output())
             path = self.cluster.write_job(self.job(
-                topic, outputs[-1], endless=True,
+                topic, outputs[-1], endless=True, start="latest", group=topic,
+                discovery_interval="1s",
                 options={"parallelism": parallelism, "checkpoint.on_cancel": "keep"}))
             return self.cluster.weir("run", "-d", path, *arguments, code=0).json["id"]
-        add(2)
+        for p in range(2):
+            self.fill(topic, p, ["never"] * 30)
         job = start(2)
+        wait_for("the group to show where it has begun", lambda: [
+            self.group_offset(topic, topic, p) for p in range(2)] == [30, 30])
+        add(2)
         self.wait_for_values(seen, due)
         self.client.create_partitions(topic, 5)
         add(5)
@@ -416,10 +441,12 @@ class QuickGrowth(Case):
         for parallelism in (1, 2, 3, 8):
             self.cluster.weir("cancel", job, code=0)
             kept = self.cluster.status(job)["retained_checkpoint"]
-            add(5)
+            if parallelism == 1:
+                self.client.create_partitions(topic, 6)
+            add(6)
             job = start(parallelism, "--from", kept)
             self.wait_for_values(seen, due)
-            add(5)
+            add(6)
             self.wait_for_values(seen, due)
             checkpoint_behind(self.cluster, job, 2)
             self.assertEqual(seen(), sorted(due), f"parallelism {parallelism}")
@@ -428,6 +455,36 @@ class QuickGrowth(Case):
 
 class QuickAway(Case):
     PROXY = True
+
+    def test_offsets_of_the_group_wait_for_the_checkpoint(self):
+        """The source's part of a checkpoint is there, the sink's is not: the brokers' answers to
+        its rows are held."""
+        topic, output, partitions = self.k.topic("in", 4), self.k.topic("out"), range(4)
+        for p in partitions:
+            self.fill(topic, p, [json.dumps({"seq": p, "key": "a"})] * 10)
+        held = self.k.proxy.rule("Produce", at="answer", count=None)
+        self.addCleanup(held.remove)
+        source = self.source(topic, endless=True, group=topic, format="json",
+                             schema={"seq": "INT64", "key": "STRING"})
+        job = self.cluster.submit(count_job(source, sink_of(
+            self.k, output, delivery="at_least_once")))
+        self.endless.append(job)
+        self.wait_until_read(job, 40)
+
+        def ours():
+            """A checkpoint that has not completed, but has the positions of all subtasks."""
+            listed = self.cluster.ask("checkpoints", job, "--subtasks") or []
+            return [c["id"] for c in listed if c["completed_time"] is None and sum(
+                part["uid"] == "rows" for part in c["subtasks"]) == 2]
+
+        def shown():
+            return [self.group_offset(topic, topic, p) for p in partitions]
+        begun = wait_for("a checkpoint to begin", ours)
+        # One that completed before the first row has 0.
+        self.assertLessEqual(max(shown()), 0)
+        self.assertEqual(ours(), begun)
+        held.remove()
+        wait_for(lambda: f"the group, {shown()}", lambda: shown() == [10] * 4, 20)
 
     def test_the_broker_is_away_and_comes_back(self):
         topic = self.k.topic("in", 2)
