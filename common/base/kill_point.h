@@ -9,7 +9,8 @@ namespace weir {
 //   WEIR_KILL_POINT       name[:count]: the count-th (default first) arrival at that point …
 //   WEIR_KILL_SIGNAL      KILL (default) or STOP: … sends the process this signal
 //   WEIR_KILL_POINT_FILE  … after it made this file; if that exists already, nothing happens: the
-//                         process that is started again with the same environment survives
+//                         process that is started again with the same environment survives. Whoever
+//                         removes it has one that was stopped stop at its next arrival again
 // Thread: thread-safe.
 void KillPoint(const char* name);
 

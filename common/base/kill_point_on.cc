@@ -36,7 +36,9 @@ class KillPlan {
   }
 
   void Reach(std::string_view name) {
-    if (name != name_ || left_.fetch_sub(1) != 1) return;
+    if (name != name_) return;
+    const int left = left_.fetch_sub(1);
+    if (left > 1 || (left < 1 && file_.empty())) return;
     if (!file_.empty()) {
       int file = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
       if (file < 0) return;

@@ -110,6 +110,10 @@ class Daemon:
                  f"({'runs' if self.alive() else f'ended with {self.process.returncode}'})",
                  hit, seconds, 0.01)
 
+    def stop_there_again(self):
+        """It stands still at its kill point, and will at the next arrival there."""
+        self.kill_file.unlink()
+
     def log_text(self):
         texts = []
         for path in (self.output, self.log):

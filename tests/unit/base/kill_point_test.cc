@@ -74,5 +74,37 @@ TEST(KillPoint, OnlyTheFirstProcessDiesWhenThereIsAFile) {
   std::filesystem::remove_all(directory);
 }
 
+TEST(KillPoint, StopsAgainOnceTheFileIsGone) {
+  std::string pattern = testing::TempDir() + "/kill_point_XXXXXX";
+  const std::string directory = ::mkdtemp(pattern.data());
+  const std::string file = directory + "/once";
+  ::setenv("WEIR_KILL_POINT", "a:2", 1);
+  ::setenv("WEIR_KILL_SIGNAL", "STOP", 1);
+  ::setenv("WEIR_KILL_POINT_FILE", file.c_str(), 1);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    for (int i = 0; i < 4; ++i) {
+      KillPoint("a");
+      // At the third arrival it still lies there.
+      if (i == 2) std::filesystem::remove(file);
+    }
+    ::_exit(0);
+  }
+  for (int stop = 0; stop < 2; ++stop) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(pid, &status, WUNTRACED), pid);
+    ASSERT_TRUE(WIFSTOPPED(status)) << stop;
+    EXPECT_TRUE(std::filesystem::exists(file)) << stop;
+    ::kill(pid, SIGCONT);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFEXITED(status));
+  for (const char* name : {"WEIR_KILL_POINT", "WEIR_KILL_SIGNAL", "WEIR_KILL_POINT_FILE"}) {
+    ::unsetenv(name);
+  }
+  std::filesystem::remove_all(directory);
+}
+
 }  // namespace
 }  // namespace weir
