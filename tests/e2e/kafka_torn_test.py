@@ -114,25 +114,37 @@ class Case(unittest.TestCase):
                 half.release()
             self.check_end(k, cluster, job, rows, output)
 
-    def naive(self):
+    def naive(self, abort):
         """The same steps with one instance of librdkafka that just goes on."""
+        def committed():
+            return [record.value for record in k.client.read_topic(output)]
+
         with kafka(proxy=True) as k:
             output = k.topic("out", 2)
             producer = RdkafkaProducer(k.brokers, output, **{"socket.timeout.ms": "2000"})
             old = k.proxy.rule("EndTxn")
             producer.begin()
-            producer.produce(output, 0, [b"whole"])
-            ending = threading.Thread(target=producer.commit)
+            producer.produce(output, 0, [b"first"])
+            ending = threading.Thread(target=producer.abort if abort else producer.commit)
             ending.start()
             old.wait()
             ending.join(60)  # its retry passes
             k.client.wait_until_settled(output)
-            self.assertEqual(visible(k, output), 1)
+            first = [] if abort else [b"first"]
+            self.assertEqual(committed(), first)
             producer.begin()
             producer.produce(output, 0, [b"half"])
-            self.assertEqual(visible(k, output), 1)
+            self.assertEqual(committed(), first)
+            self.assertEqual(len(k.client.open_transactions(output)), 1)
             old.release()
-            wait_for("the half to be visible", lambda: visible(k, output) == 2)
+            if abort:
+                k.client.wait_until_settled(output)  # the half is gone, and nobody has been told
+                producer.produce(output, 1, [b"other half"])
+                producer.commit()
+                k.client.wait_until_settled(output)
+                self.assertEqual(committed(), [b"other half"])
+            else:
+                wait_for("the half to be visible", lambda: committed() == [b"first", b"half"])
             producer.close()
 
 
@@ -149,7 +161,10 @@ class Quick(Case):
 
 class QuickNaive(Case):
     def test_without_the_defence_a_late_commit_shows_half_a_transaction(self):
-        self.naive()
+        self.naive(abort=False)
+
+    def test_without_the_defence_a_late_abort_loses_half_a_transaction(self):
+        self.naive(abort=True)
 
 
 class Long(Case):
