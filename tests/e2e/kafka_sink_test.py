@@ -14,8 +14,8 @@ import unittest
 from cluster import Cluster, free_port, wait_for
 from jobs import read_rows
 from kafka_jobs import (SETTLED_S, FileInput, check_counts, copy_job, count_job,
-                        decoded, kafka, made, markers, partition_of, sink_of, timed,
-                        wait_for_visible, wait_until_marked)
+                        decoded, kafka, kafka_wire, made, markers, partition_of, sink_of, timed,
+                        visible, wait_for_visible, wait_until_marked)
 
 REFUSED_S = 5
 VECTORS = (("TT0124", 15, 10), ("wu", 10, 0), ("", 7, 2), ("a", 7, 5))
@@ -24,9 +24,11 @@ VECTORS = (("TT0124", 15, 10), ("wu", 10, 0), ("", 7, 2), ("a", 7, 5))
 class Case(unittest.TestCase):
     """All tests of a class share a broker and a cluster of one worker."""
 
+    PROXY = False
+
     @classmethod
     def setUpClass(cls):
-        cls.k = cls.enterClassContext(kafka())
+        cls.k = cls.enterClassContext(kafka(proxy=cls.PROXY))
         cls.cluster = cls.enterClassContext(Cluster(1, slots=4))
         cls.inputs = 0
 
@@ -186,6 +188,26 @@ class Quick(Case):
             self.client.wait_until_settled(topic, SETTLED_S)
             self.assertNotIn(b"b", [r.key for r in self.client.read_topic(topic)])
 
+    def test_the_source_of_a_row_that_is_too_large(self):
+        """The third row of a partition of another topic, as its columns say."""
+        origin = self.k.topic("in", 2)
+        topic = self.k.topic("out", 1, **{"max.message.bytes": 2000})
+        self.client.produce(origin, 1, [kafka_wire.Record(None, json.dumps(
+            {"key": key, "v": key * size}).encode())
+            for key, size in (("a", 10), ("b", 10), ("c", 5000), ("d", 10))])
+        source = {"uid": "rows", "type": "kafka.source", "config": {
+            "brokers": self.k.brokers, "topics": origin, "format": "json",
+            "schema": {"key": "STRING", "v": "STRING"}, "end": "latest",
+            "metadata": {"from": "topic", "part": "partition", "at": "offset"}}}
+        job = self.cluster.submit(copy_job(source, sink_of(self.k, topic), parallelism=2,
+                                           interval="1h"))
+        failure = self.cluster.wait_for_state(job, "FAILED", seconds=60)["failure"]
+        self.assertEqual(failure["uid"], "out")
+        message = failure["message"]
+        self.assertIn(f"row 3 of subtask {failure['subtask']}:", message)
+        shown = json.loads(message[message.index("; the row: ") + len("; the row: "):])
+        self.assertEqual(shown, {"key": "c", "from": origin, "part": 1, "at": 2})
+
     def test_rows_that_the_broker_would_refuse(self):
         """Timestamps too far from the clock, and null keys of a compacted topic."""
         topic = self.k.topic("out", 1, **{"cleanup.policy": "compact",
@@ -254,44 +276,6 @@ class Quick(Case):
         self.assertEqual(seen, set(range(3000)))
         self.assertEqual(self.k.identities(job), [])
 
-    def test_status_of_a_sink(self):
-        source, topic = FileInput(self.cluster.folder / "status"), self.k.topic("out")
-        source.add(made(500))
-        job = self.cluster.submit(count_job(source.vertex(endless=True, rate=2000),
-                                            sink_of(self.k, topic)))
-        wait_for_visible(self.k, topic, 500)
-        wait_until_marked(self.k, job, topic, 4)
-        self.assertEqual(sorted(markers(self.k, job, topic)), [0, 1])
-
-        def progress():
-            status = self.cluster.status(job)
-            return next((v["sink_progress"] for v in status["vertices"] if v["uid"] == "out"), None)
-
-        def committed():
-            found = progress()
-            return found and (found["committed_checkpoint"] or 0) >= 4 and found
-        found = wait_for(lambda: f"committed: {progress()}", committed, 30)
-        # Heartbeats are late by parts of a second; a checkpoint is each 200 ms.
-        newest = min(offset for offset, _ in markers(self.k, job, topic).values())
-        self.assertLessEqual(found["committed_checkpoint"], newest)
-        self.assertEqual((found["publishing_rows"], found["publishing_bytes"]), (0, 0))
-        age = time.time() - datetime.datetime.fromisoformat(
-            found["committed_time"].replace("Z", "+00:00")).timestamp()
-        self.assertTrue(-1 < age < 20, age)
-        text = self.cluster.weir("status", job, as_json=False).out
-        for word in ("staged", "publishing", "committed up to checkpoint", "ago"):
-            self.assertIn(word, text)
-        # Ended with rows on their way: what completed is published, and nothing is left.
-        source.add(made(20_000, first=500))
-        wait_for_visible(self.k, topic, 1000)
-        self.cluster.weir("cancel", job, code=0)
-        found, status = progress(), self.cluster.status(job)
-        self.assertEqual({name: found[name] for name in found if "rows" in name or "bytes" in name},
-                         {"staged_rows": 0, "staged_bytes": 0,
-                          "publishing_rows": 0, "publishing_bytes": 0})
-        self.assertEqual(found["committed_checkpoint"], status["last_checkpoint"]["id"])
-        check_counts(self.k, topic, source.rows, complete=False)
-
 
 class QuickRefusals(Case):
     def job_to(self, topic, **sink):
@@ -345,6 +329,89 @@ class QuickRefusals(Case):
             with self.subTest(field=field):
                 word = value if isinstance(value, str) else "kez"
                 self.refused(field, word, job=self.job_to(topic, **{field: value}))
+
+
+class QuickStatus(Case):
+    PROXY = True
+
+    def test_status_of_a_sink(self):
+        source, topic = FileInput(self.cluster.folder / "status"), self.k.topic("out")
+        source.add(made(500))
+        job = self.cluster.submit(count_job(source.vertex(endless=True, rate=2000),
+                                            sink_of(self.k, topic)))
+        wait_for_visible(self.k, topic, 500)
+        wait_until_marked(self.k, job, topic, 4)
+        self.assertEqual(sorted(markers(self.k, job, topic)), [0, 1])
+
+        def progress():
+            status = self.cluster.status(job)
+            return next((v["sink_progress"] for v in status["vertices"] if v["uid"] == "out"), None)
+
+        def committed():
+            found = progress()
+            return found and (found["committed_checkpoint"] or 0) >= 4 and found
+        found = wait_for(lambda: f"committed: {progress()}", committed, 30)
+        # Heartbeats are late by parts of a second; a checkpoint is each 200 ms.
+        newest = min(offset for offset, _ in markers(self.k, job, topic).values())
+        self.assertLessEqual(found["committed_checkpoint"], newest)
+        self.assertEqual((found["publishing_rows"], found["publishing_bytes"]), (0, 0))
+        age = time.time() - datetime.datetime.fromisoformat(
+            found["committed_time"].replace("Z", "+00:00")).timestamp()
+        self.assertTrue(-1 < age < 20, age)
+        text = self.cluster.weir("status", job, as_json=False).out
+        for word in ("staged", "publishing", "committed up to checkpoint", "ago"):
+            self.assertIn(word, text)
+        # Commits are held, for more than a checkpoint.
+        held = self.k.proxy.rule("EndTxn", count=None)
+        self.addCleanup(held.remove)
+
+        def both():
+            source.add(made(100, first=len(source.rows)))
+            found = progress()
+            return found and found["staged_rows"] > 0 and found["publishing_rows"] > 0 and found
+        found = wait_for(lambda: f"rows of both kinds: {progress()}", both)
+        self.assertGreater(min(found["staged_bytes"], found["publishing_bytes"]), 0)
+
+        def hidden():
+            return len(source.rows) - visible(self.k, topic)
+
+        def completed():
+            found = progress()
+            return found and (found["staged_rows"], found["publishing_rows"]) == (0, hidden())
+        wait_for(lambda: f"{hidden()} rows of completed checkpoints: {progress()}", completed)
+        self.assertGreater(hidden(), 0)
+        status = self.cluster.status(job)
+        self.assertLess(progress()["committed_checkpoint"], status["last_checkpoint"]["id"])
+        text = self.cluster.weir("status", job, as_json=False).out.replace(",", "")
+        self.assertIn(f"publishing {hidden()} rows", text)
+        held.remove()
+        wait_for_visible(self.k, topic, len(source.rows))
+        wait_for(lambda: f"nothing on its way: {progress()}",
+                 lambda: progress()["publishing_rows"] == 0)
+        # A restart takes nothing of it back.
+        before = progress()["committed_checkpoint"]
+        self.cluster.workers[-1].kill()
+        self.cluster.start_worker(slots=4)
+
+        def further():
+            text = self.cluster.weir("status", job, as_json=False).out
+            self.assertNotIn("nothing committed yet", text)
+            found = progress()
+            if found:
+                self.assertGreaterEqual(found["committed_checkpoint"], before)
+            return self.cluster.status(job)["restarts"] > 0 and found and \
+                found["committed_checkpoint"] > before + 2
+        wait_for(lambda: f"commits after the restart: {progress()}", further)
+        # Ended with rows on their way: what completed is published, and nothing is left.
+        source.add(made(20_000, first=len(source.rows)))
+        wait_for_visible(self.k, topic, len(source.rows) - 19_500)
+        self.cluster.weir("cancel", job, code=0)
+        found, status = progress(), self.cluster.status(job)
+        self.assertEqual({name: found[name] for name in found if "rows" in name or "bytes" in name},
+                         {"staged_rows": 0, "staged_bytes": 0,
+                          "publishing_rows": 0, "publishing_bytes": 0})
+        self.assertEqual(found["committed_checkpoint"], status["last_checkpoint"]["id"])
+        check_counts(self.k, topic, source.rows, complete=False)
 
 
 class Long(Case):
