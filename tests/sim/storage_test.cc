@@ -225,6 +225,7 @@ TEST(SimStorageTest, APausedProcessMayDestroyItsFileSystemBeforeItGoesOn) {
   EXPECT_TRUE(machine.answers_.empty());
   EXPECT_FALSE(machine.disk().Exists("/d/own"));
 }
+
 TEST(SimStorageTest, AFullDiskRefusesNewBytesAndAReadOnlyOneEveryChange) {
   Machine machine(1);
   ASSERT_TRUE(machine.Create("/d/a", "a").ok());
