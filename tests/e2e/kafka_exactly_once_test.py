@@ -3,27 +3,30 @@ whichever gap of publishing a stage.
 
 Method: rows with known counts per key run through a job at a limited rate. A proxy between sink and
 broker holds one request or answer, which is where the gap is; then processes are killed (SIGKILL),
-and started again. For a worker the same by its kill points; a coordinator stops at its own before it
-gives notice of a checkpoint. Readers of committed rows must be held back no longer than 5 s after
-recovery, and the output is compared with the input, per key in order. The broker's own tool is
-asked for hanging transactions in the long tests, the same question over the wire in all.
+and started again. For a worker the same by its kill points; a coordinator stops at its own before
+it gives notice of a checkpoint. Or a worker stops (SIGSTOP) and goes on when others have its place,
+and what was held of it arrives then. Readers of committed rows must be held back no longer than 5 s
+after recovery, and the output is compared with the input, per key in order. The broker's own tool
+is asked for hanging transactions in the long tests, the same question over the wire in all.
 """
 
 import dataclasses
+import struct
 import time
 import unittest
 
 import together
-from cluster import Cluster
+from cluster import Cluster, wait_for
 from kafka_jobs import (SETTLED_S, FileInput, KafkaInput, check_counts, check_kcat,
-                        check_nothing_is_open, checkpoint_behind, count_job, kafka, made, sink_of,
-                        visible, wait_for_visible, wait_until_nothing_old_is_open, wait_until_recovered,
-                        worker_of)
+                        check_nothing_is_open, checkpoint_behind, count_job, kafka, kafka_wire,
+                        made, sink_of, visible, wait_for_visible, wait_until_nothing_old_is_open,
+                        wait_until_recovered, worker_of)
 from kill_points import KAFKA_POINTS
 
 ROWS = 6000
 RATE = 1200
-TIMEOUT_S = 5  # of transactions, where it matters
+TIMEOUT_S = 5         # of transactions, where it matters
+SHORT_TIMEOUT_S = 3   # and where whoever could end them is away for longer
 
 
 @dataclasses.dataclass
@@ -31,8 +34,8 @@ class Gap:
     """Where a process dies: when the proxy has this frame in its hands."""
     api: str
     at: str
-    nth: int = 1
     at_start: bool = False  # happens only when a sink starts: another kill comes first
+    half: bool = False      # rows of some partitions are in the log, those of others are not
 
 
 GAPS = {
@@ -41,7 +44,7 @@ GAPS = {
     "before_marker_is_read": Gap("OffsetFetch", "request", at_start=True),
     "after_begin": Gap("AddPartitionsToTxn", "request"),
     "partitions_added": Gap("AddPartitionsToTxn", "answer"),
-    "half_produced": Gap("Produce", "request", nth=3),
+    "half_produced": Gap("Produce", "request", half=True),
     "marker_announced": Gap("AddOffsetsToTxn", "answer"),
     "before_marker": Gap("TxnOffsetCommit", "request"),
     "after_marker": Gap("TxnOffsetCommit", "answer"),
@@ -49,6 +52,26 @@ GAPS = {
     "after_commit": Gap("EndTxn", "answer"),  # applied, its answer lost
 }
 AT_START = ("kafka.before_init", "kafka.after_init")
+REFUSED = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")  # what a fenced one's EndTxn is answered
+
+
+class ThirdOfATransaction:
+    """True of the third Produce request of one of an identity's transactions. Each has the rows of
+    one partition. It counts from where it has seen a transaction end, or a producer begin."""
+
+    def __init__(self, proxy, identity):
+        self.seen = None
+        for api in ("EndTxn", "InitProducerId"):
+            proxy.rule(api, transactional_id=identity, where=self._between)
+
+    def _between(self, _):
+        self.seen = 0
+        return False  # it only looks on
+
+    def __call__(self, _):
+        if self.seen is not None:
+            self.seen += 1
+        return self.seen == 3
 
 
 class Case(unittest.TestCase):
@@ -79,8 +102,29 @@ class Case(unittest.TestCase):
         self.assertEqual(cluster.leftovers(job), [])
         return status
 
-    def hold(self, kafka, gap):
-        return kafka.proxy.rule(gap.api, at=gap.at, nth=gap.nth, action="hold")
+    def hold(self, kafka, gap, job):
+        if not gap.half:
+            return kafka.proxy.rule(gap.api, at=gap.at)
+        identity = f"{job}-out-0"
+        return kafka.proxy.rule(gap.api, at=gap.at, transactional_id=identity,
+                                where=ThirdOfATransaction(kafka.proxy, identity))
+
+    def wait_in(self, kafka, gap, held, output):
+        """Until one is in the gap: the request that is held, or whose answer is."""
+        request, _ = held.wait(seconds=60)
+        if gap.half:
+            found = kafka.client.describe_transaction(request.transactional_id)
+            self.assertEqual(found["state"], "Ongoing")
+            announced = {place[1] for place in found["partitions"] if place[0] == output}
+
+            def reached():
+                return {partition for partition, producer, _ in
+                        kafka.client.open_transactions(output)
+                        if producer == found["producer_id"]}
+            # Soon: it takes what is held for lost after 3 s, and sends it again.
+            wait_for(f"rows of {request.transactional_id} in the log", reached, seconds=2)
+            self.assertLess(reached(), announced, "all partitions have rows: that is not half")
+        return request
 
     def at_gap(self, name, victims, times=1, forward=False, rest_s=0.5, sink=None):
         """Kills `victims` (worker, coordinator) so often in the gap; they come back after `rest_s`.
@@ -93,12 +137,12 @@ class Case(unittest.TestCase):
                 cluster.start_worker(slots=1)
             job, rows, output = self.begin(k, cluster, rows=ROWS * times, sink=sink)
             self.wait_for_the_midst(k, cluster, job, output)
-            held = self.hold(k, gap)
+            held = self.hold(k, gap, job)
             if gap.at_start:
                 cluster.workers[0].kill()
                 cluster.start_worker(slots=1)
             for turn in range(times):
-                request, _ = held.wait(seconds=60)
+                request = self.wait_in(k, gap, held, output)
                 seen = visible(k, output)
                 self.assertLess(seen, len(rows), "too late: all rows were visible at the kill")
                 if turn == 0:
@@ -117,7 +161,7 @@ class Case(unittest.TestCase):
                     held.release(forward=False)
                 time.sleep(rest_s)
                 # Only now: those that live on for a moment must not take it.
-                following = self.hold(k, gap) if turn + 1 < times else None
+                following = self.hold(k, gap, job) if turn + 1 < times else None
                 if "coordinator" in victims:
                     cluster.start_coordinator()
                 if "worker" in victims:
@@ -129,24 +173,35 @@ class Case(unittest.TestCase):
                 held = following
             self.check_end(k, cluster, job, rows, output)
 
-    def broker_at_gap(self, name, times=1):
+    def broker_at_gap(self, name, times=1, late=False):
+        """Kills the broker so often in the gap. `late`: it comes back when open transactions have
+        had their time, and ends them."""
         gap = GAPS[name]
         with kafka(proxy=True, own=True) as k, Cluster() as cluster:
             cluster.start_coordinator()
             for _ in range(2):
                 cluster.start_worker(slots=1)
-            job, rows, output = self.begin(k, cluster, rows=8000 * times, rate=1000)
+            job, rows, output = self.begin(
+                k, cluster, rows=8000 * times, rate=1000,
+                sink={"transaction_timeout": f"{SHORT_TIMEOUT_S}s"} if late else None)
             self.wait_for_the_midst(k, cluster, job, output)
             for _ in range(times):
-                held = self.hold(k, gap)
+                held = self.hold(k, gap, job)
                 if gap.at_start:
                     cluster.live_workers()[0].kill()
                     cluster.start_worker(slots=1)
-                held.wait(seconds=60)
+                request = self.wait_in(k, gap, held, output)
+                is_open = not gap.at_start and \
+                    k.client.describe_transaction(request.transactional_id)["state"] == "Ongoing"
+                generation, seen = cluster.status(job)["generation"], visible(k, output)
                 k.broker.kill()
                 held.release(forward=False)
+                if late:
+                    time.sleep(SHORT_TIMEOUT_S + 1)
                 k.broker.start()
-                wait_for_visible(k, output, visible(k, output) + 1)
+                if late and is_open:  # whoever had it open finds out, and a successor publishes
+                    self.check_recovery(k, cluster, job, output, generation)
+                wait_for_visible(k, output, seen + 1)
                 wait_until_nothing_old_is_open(k, output)
             self.check_end(k, cluster, job, rows, output)
 
@@ -170,9 +225,10 @@ class Case(unittest.TestCase):
             status = self.check_end(k, cluster, job, rows, output)
             self.assertGreaterEqual(status["generation"], generation)
 
-    def before_notice(self, victims, times=1, count=4):
+    def before_notice(self, victims, times=1, count=4, rest_s=0.0, sink=None):
         """Kills `victims` (worker, coordinator, broker) so often when a checkpoint is completed and
-        no worker knows of it. The coordinator stands still there meanwhile."""
+        no worker knows of it; they come back after `rest_s`. The coordinator stands still there
+        meanwhile."""
         def start_coordinator(cluster, count):
             cluster.start_coordinator(kill=f"coordinator.before_notice:{count}",
                                       kill_signal="STOP")
@@ -182,7 +238,8 @@ class Case(unittest.TestCase):
             start_coordinator(cluster, count)
             for _ in range(2):
                 cluster.start_worker(slots=1)
-            job, rows, output = self.begin(k, cluster, rows=14000 if broker_dies else ROWS * times)
+            job, rows, output = self.begin(
+                k, cluster, rows=14000 if broker_dies else ROWS * times, sink=sink)
             for turn in range(times):
                 coordinator = cluster.coordinators[0]
                 coordinator.wait_until_hit()
@@ -194,11 +251,15 @@ class Case(unittest.TestCase):
                     k.broker.kill()
                 if "coordinator" in victims:
                     coordinator.kill()
+                time.sleep(rest_s)
                 if broker_dies:
                     k.broker.start()
+                following = turn + 1 < times
                 if "coordinator" not in victims:
+                    if following:
+                        coordinator.stop_there_again()
                     coordinator.resume()
-                elif turn + 1 < times:
+                elif following:
                     start_coordinator(cluster, 1)
                 else:
                     cluster.start_coordinator()
@@ -206,7 +267,7 @@ class Case(unittest.TestCase):
                     cluster.start_worker(slots=1)
             wait_for_visible(k, output, 1)
             if dying or "coordinator" in victims:
-                self.check_recovery(k, cluster, job, output, 1)
+                self.check_recovery(k, cluster, job, output, times)
             else:
                 wait_until_nothing_old_is_open(k, output)
             self.check_end(k, cluster, job, rows, output)
@@ -221,11 +282,11 @@ class Case(unittest.TestCase):
             job, rows, output = self.begin(
                 k, cluster, sink={"transaction_timeout": f"{timeout_s}s"})
             self.wait_for_the_midst(k, cluster, job, output)
-            held = self.hold(k, gap)
+            held = self.hold(k, gap, job)
             if gap.at_start:
                 cluster.workers[0].kill()
                 cluster.start_worker(slots=1)
-            held.wait(seconds=60)
+            self.wait_in(k, gap, held, output)
             generation = cluster.status(job)["generation"]
             for worker in cluster.live_workers():
                 worker.kill()
@@ -241,34 +302,100 @@ class Case(unittest.TestCase):
             self.check_end(k, cluster, job, rows, output)
             self.assertTrue(0 < before < len(rows), before)
 
+    def wait_longer_than_anything(self, cluster, job, since, timeout_s):
+        time.sleep(max(0.0, since + timeout_s + 2 - time.monotonic()))
+        checkpoint_behind(cluster, job)
+        self.assertEqual(cluster.status(job)["state"], "RUNNING", "too fast")
+
     def zombie(self, name, timeout_s=TIMEOUT_S):
-        """A worker stops for longer than everything waits for it, then goes on."""
+        """A worker stops for longer than everything waits for it, then what it was about to do
+        arrives, then it goes on. At a start all workers stop: whose the id is, is not told."""
         gap = GAPS[name]
         with kafka(proxy=True) as k, Cluster() as cluster:
             cluster.start_coordinator()
             for _ in range(2):
                 cluster.start_worker(slots=1)
             job, rows, output = self.begin(
-                k, cluster, rows=14000, rate=700, sink={"transaction_timeout": f"{timeout_s}s"})
+                k, cluster, rows=11000, rate=700, sink={"transaction_timeout": f"{timeout_s}s"})
             self.wait_for_the_midst(k, cluster, job, output)
-            held = self.hold(k, gap)
-            request, _ = held.wait(seconds=60)
+            if gap.at == "request":  # the answers are only looked at
+                answers = k.proxy.rule(gap.api, at="answer", action="delay", count=None)
+            held = self.hold(k, gap, job)
+            if gap.at_start:
+                cluster.workers[0].kill()
+                cluster.start_worker(slots=1)
+            request = self.wait_in(k, gap, held, output)
             generation = cluster.status(job)["generation"]
-            victim = worker_of(cluster, job, request.transactional_id)
-            victim.pause()
-            held.release()
-            cluster.start_worker(slots=1)
-            begin = time.monotonic()
+            victims = (cluster.live_workers() if gap.at_start else
+                       [worker_of(cluster, job, request.transactional_id)])
+            since = time.monotonic()
+            for victim in victims:
+                victim.pause()
+            for _ in victims:
+                cluster.start_worker(slots=1)
             self.check_recovery(k, cluster, job, output, generation)
             generation = cluster.status(job)["generation"]
-            time.sleep(max(0.0, begin + timeout_s + 2 - time.monotonic()))
-            checkpoint_behind(cluster, job)
-            self.assertEqual(cluster.status(job)["state"], "RUNNING", "too fast")
-            victim.resume()
+            self.wait_longer_than_anything(cluster, job, since, timeout_s)
+            held.release()
+            if gap.at == "request":
+                answer = wait_for("an answer to what was held", lambda: next(
+                    (answer for asked, answer in answers.hits if asked is request), None))
+                if gap.api == "EndTxn":
+                    # Behind the correlation and the time that it was throttled.
+                    code = struct.unpack_from(">h", answer, 8)[0]
+                    self.assertIn(kafka_wire.ERRORS.get(code, code), REFUSED,
+                                  "the late commit was taken")
+            # The late one has the id of its successor now, which finds out at its next commit.
+            if name == "before_init":
+                self.check_recovery(k, cluster, job, output, generation)
+                generation = cluster.status(job)["generation"]
+            for victim in victims:
+                victim.resume()
             checkpoint_behind(cluster, job, 5)
             wait_until_nothing_old_is_open(k, output)
             status = self.check_end(k, cluster, job, rows, output)
-            self.assertEqual(status["generation"], generation, "the zombie disturbed the job")
+            self.check_disturbance(k, job, status, generation, gap.at_start)
+
+    def check_disturbance(self, kafka, job, status, generation, starting):
+        """One that starts has been told that it may, and asks the broker for each of its ids until
+        it has an answer: it may take each from its successor, but once."""
+        may = len(kafka.identities(job)) if starting else 0
+        self.assertIn(status["generation"] - generation, range(may + 1),
+                      "the zombie disturbed the job")
+
+    def zombie_at_point(self, point, steals, timeout_s=TIMEOUT_S):
+        """A worker stops at its start for longer than everything waits for it, then goes on."""
+        with kafka() as k, Cluster() as cluster:
+            cluster.start_coordinator()
+            other = cluster.start_worker(slots=1)
+            victim = cluster.start_worker(slots=1, kill=f"{point}:{KAFKA_POINTS[point]}",
+                                          kill_signal="STOP")
+            job, rows, output = self.begin(
+                k, cluster, rows=11000, rate=700, sink={"transaction_timeout": f"{timeout_s}s"})
+            self.wait_for_the_midst(k, cluster, job, output)
+            other.kill()
+            cluster.start_worker(slots=1)
+            victim.wait_until_hit()
+            since = time.monotonic()
+            generation = cluster.status(job)["generation"]
+            cluster.start_worker(slots=1)
+            self.check_recovery(k, cluster, job, output, generation)
+            self.wait_longer_than_anything(cluster, job, since, timeout_s)
+            generation = cluster.status(job)["generation"]
+
+            def epochs():
+                return {name: k.client.describe_transaction(name)["producer_epoch"]
+                        for name in k.identities(job)}
+            before = epochs()
+            victim.resume()
+            if steals:
+                wait_for(lambda: f"the late one to take an id: {before}, then {epochs()}",
+                         lambda: epochs() != before)
+                self.check_recovery(k, cluster, job, output, generation)
+            checkpoint_behind(cluster, job, 5)
+            wait_until_nothing_old_is_open(k, output)
+            status = self.check_end(k, cluster, job, rows, output)
+            self.check_disturbance(k, job, status, generation, starting=True)
 
 
 class Quick(Case):
@@ -304,7 +431,7 @@ class Quick(Case):
                 cluster.start_worker(slots=1)
             job, rows, output = self.begin(k, cluster)
             self.wait_for_the_midst(k, cluster, job, output)
-            held = self.hold(k, GAPS["before_commit"])
+            held = self.hold(k, GAPS["before_commit"], job)
             request, _ = held.wait(seconds=60)
             worker_of(cluster, job, request.transactional_id).kill()
             held.release(forward=False)
@@ -360,15 +487,27 @@ for gap_name, the_gap in GAPS.items():
         sink={"transaction_timeout": f"{TIMEOUT_S}s"}))
     add(LongBroker, f"broker_{gap_name}", lambda self, g=gap_name: self.broker_at_gap(g))
     add(LongBroker, f"broker_twice_{gap_name}", lambda self, g=gap_name: self.broker_at_gap(g, 2))
-    if not the_gap.at_start:
-        add(Long, f"zombie_{gap_name}", lambda self, g=gap_name: self.zombie(g))
+    add(LongBroker, f"broker_{gap_name}_late",
+        lambda self, g=gap_name: self.broker_at_gap(g, late=True))
+    add(Long, f"zombie_{gap_name}", lambda self, g=gap_name: self.zombie(g))
 for who in (("worker",), ("coordinator",), ("worker", "coordinator")):
     add(LongPoints, f"{'_and_'.join(who)}_before_notice",
         lambda self, who=who: self.before_notice(who))
-    if "coordinator" in who:
-        add(LongPoints, f"{'_and_'.join(who)}_twice_before_notice",
-            lambda self, who=who: self.before_notice(who, times=2))
+    add(LongPoints, f"{'_and_'.join(who)}_twice_before_notice",
+        lambda self, who=who: self.before_notice(who, times=2))
+add(LongPoints, "late_before_notice", lambda self: self.before_notice(
+    ["worker", "coordinator"], rest_s=SHORT_TIMEOUT_S + 2,
+    sink={"transaction_timeout": f"{SHORT_TIMEOUT_S}s"}))
 add(LongBroker, "broker_before_notice", lambda self: self.before_notice(["broker"]))
+add(LongBroker, "broker_twice_before_notice", lambda self: self.before_notice(["broker"], times=2))
+for who in (("broker",), ("worker", "coordinator", "broker")):
+    add(LongBroker, f"{'_and_'.join(who)}_before_notice_late",
+        lambda self, who=who: self.before_notice(
+            who, rest_s=SHORT_TIMEOUT_S + 1,
+            sink={"transaction_timeout": f"{SHORT_TIMEOUT_S}s"}))
+for point in AT_START:
+    add(LongPoints, f"zombie_{point.replace('.', '_')}",
+        lambda self, p=point: self.zombie_at_point(p, steals=p == "kafka.before_init"))
 for point, count in KAFKA_POINTS.items():
     sentence = point.replace(".", "_")
     if point in ("kafka.after_begin", "kafka.before_notice"):
