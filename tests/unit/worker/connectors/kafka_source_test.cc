@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "common/base/concat.h"
 #include "tests/support/connector_contexts.h"
 #include "tests/support/fake_kafka_consumer.h"
@@ -194,6 +196,23 @@ TEST_F(KafkaSourceTest, AnEndBehindTheLastRowIsWaitedForAndSaidSo) {
   EXPECT_EQ(context_->waiting_["end"], "");
 }
 
+TEST_F(KafkaSourceTest, OfSeveralEndsBehindTheLastRowTheFirstIsSaidUntilNoneIsLeft) {
+  for (int32_t partition : {0, 1, 2}) AddRows(partition, 0, 3);
+  ASSERT_TRUE(
+      Open(Reading({{"end_offsets", ConfigMembers{{"t:0", 5}, {"t:1", 6}, {"t:2", 7}}}})).ok());
+  Ids();
+  EXPECT_EQ(context_->waiting_["end"], "rows of t/0 up to offset 5 (end_offsets): it ends at 4");
+  AddRows(1, 4, 5);
+  Ids();
+  EXPECT_EQ(context_->waiting_["end"], "rows of t/0 up to offset 5 (end_offsets): it ends at 4");
+  AddRows(0, 4, 4);
+  Ids();
+  EXPECT_EQ(context_->waiting_["end"], "rows of t/2 up to offset 7 (end_offsets): it ends at 4");
+  AddRows(2, 4, 6);
+  EXPECT_EQ(*PollNow(), PollResult::kEnded);
+  EXPECT_EQ(context_->waiting_["end"], "");
+}
+
 TEST_F(KafkaSourceTest, ARestoredBoundedReadKeepsItsEnd) {
   options_.batch_rows_max = 2;
   AddRows(0, 0, 4);
@@ -274,6 +293,33 @@ TEST_F(KafkaSourceTest, RowsDeletedBeforeTheyWereReadAreAnErrorUnlessTheUserSays
   cluster_.DeleteUpTo("t", 0, 18);
   EXPECT_THAT(Ids(), ElementsAre(13, 14, 18, 19));
   EXPECT_EQ(context_->lost_, 6);
+}
+
+// One flow finds the rest of t/0 deleted while another one, which asked before, waits to ask again.
+TEST_F(KafkaSourceTest, APartitionWhoseRestWasDeletedEndsOnce) {
+  options_.batch_rows_max = 2;
+  cluster_.poll_rows_max_ = 2;
+  AddRows(0, 0, 9);
+  AddRows(1, 100, 109);
+  ASSERT_TRUE(Open(Reading({{"end", "latest"}, {"on_lost_rows", "continue"}})).ok());
+  executor_.RunAll();
+  while (output_.rows() == 0) ASSERT_TRUE(source_->Poll(output_).ok());
+  AddRows(0, 10, 12);
+  cluster_.DeleteUpTo("t", 0, 12);
+  cluster_.answer_ = UnavailableError("no broker answers");
+  cluster_.Tell({.kind = KafkaEvent::Kind::kOutOfRange, .tag = 0, .offset = 0, .status = {}});
+  ASSERT_TRUE(PollNow().ok());
+  cluster_.answer_ = Status();
+  cluster_.Tell({.kind = KafkaEvent::Kind::kUnknownPartition,
+                 .status = NotFoundError("unknown topic or partition")});
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(source_->Poll(output_).ok());
+  executor_.RunAll();
+  executor_.Advance(1'000'000);
+  const StatusOr<PollResult> result = PollNow();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(*result, PollResult::kEnded);
+  const std::vector<int64_t> ids = output_.Int64s(0);
+  EXPECT_EQ(std::count_if(ids.begin(), ids.end(), [](int64_t id) { return id >= 100; }), 10);
 }
 
 TEST_F(KafkaSourceTest, ALogThatEndsBelowWhatWasReadIsAnError) {

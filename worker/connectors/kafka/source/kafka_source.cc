@@ -469,10 +469,12 @@ Co<Status> KafkaSource::Resume(std::vector<Split*> splits) {
     const StatusOr<std::vector<KafkaOffsets>> offsets = co_await std::move(asked);
     if (!offsets.ok()) co_return offsets.status();
     Status shrunk;
+    // Another flow may have ended one meanwhile.
     for (size_t i = 0; i < splits.size() && shrunk.ok(); ++i) {
-      if ((*offsets)[i].end >= splits[i]->position.offset) continue;
+      const KafkaPosition& position = splits[i]->position;
+      if (position.ended || (*offsets)[i].end >= position.offset) continue;
       shrunk = FailedPreconditionError(
-          Concat(ToString(partitions[i]), " was read up to offset ", splits[i]->position.offset,
+          Concat(ToString(partitions[i]), " was read up to offset ", position.offset,
                  ", but ends at ", (*offsets)[i].end, " now (from ", (*offsets)[i].low,
                  " on): rows were lost, or the topic was deleted and made anew"));
     }
@@ -486,6 +488,7 @@ Co<Status> KafkaSource::Resume(std::vector<Split*> splits) {
       Split* split = splits[i];
       KafkaPosition& position = split->position;
       const KafkaOffsets& limits = (*offsets)[i];
+      if (position.ended) continue;
       split->expected.reset();
       if (position.offset < limits.low) {
         const Status lost = SkipLost(split, limits);
@@ -565,14 +568,21 @@ Co<void> KafkaSource::Recognise() {
   }
 }
 
-void KafkaSource::ForgetEarlyEnd(const Split& split) {
-  if (early_end_ != split.partition) return;
-  early_end_.reset();
-  context_->SetWaiting("end", "");
+void KafkaSource::ForgetEarlyEnd(Split* split) {
+  if (split->early_end.empty()) return;
+  split->early_end.clear();
+  ShowEarlyEnds();
+}
+
+void KafkaSource::ShowEarlyEnds() {
+  const auto first = std::find_if(splits_.begin(), splits_.end(), [](const auto& entry) {
+    return !entry.second->early_end.empty();
+  });
+  context_->SetWaiting("end", first == splits_.end() ? "" : first->second->early_end);
 }
 
 void KafkaSource::End(Split* split) {
-  ForgetEarlyEnd(*split);
+  ForgetEarlyEnd(split);
   split->position.ended = true;
   split->expected.reset();
   --reading_;
@@ -685,7 +695,7 @@ Status KafkaSource::Pick(int64_t rows_max, int64_t* bytes_max) {
       continue;
     }
     if (split->last == nullptr) touched_.push_back(split);
-    ForgetEarlyEnd(*split);
+    ForgetEarlyEnd(split);
     split->last = &message;
     picked_.push_back(&message);
     *bytes_max -= static_cast<int64_t>(message.value.size() + message.key.size());
@@ -761,10 +771,9 @@ void KafkaSource::OnPartitionEnd(Split* split, int64_t offset) {
   if (position.offset >= *position.to) {
     End(split);
   } else {
-    early_end_ = split->partition;
-    context_->SetWaiting(
-        "end", Concat("rows of ", ToString(split->partition), " up to offset ", *position.to,
-                      " (end_offsets): it ends at ", position.offset));
+    split->early_end = Concat("rows of ", ToString(split->partition), " up to offset ",
+                              *position.to, " (end_offsets): it ends at ", position.offset);
+    ShowEarlyEnds();
   }
 }
 

@@ -60,6 +60,7 @@ class KafkaSource : public Source {
     // The row in front of the position has to come first, and be this one.
     std::optional<KafkaRowMark> expected;
     const KafkaMessage* last = nullptr;  // taken by the Poll under way
+    std::string early_end;               // says that it ends before the offset to read to; or ""
   };
   using Positions = std::vector<std::pair<TopicPartition, int64_t>>;
 
@@ -104,7 +105,8 @@ class KafkaSource : public Source {
   void HandleEvents();
   void OnPartitionEnd(Split* split, int64_t offset);
   void End(Split* split);
-  void ForgetEarlyEnd(const Split& split);
+  void ForgetEarlyEnd(Split* split);
+  void ShowEarlyEnds();
   bool AllEnded() const;
   bool MayLeaveOut() const;
   void SetRate();
@@ -130,8 +132,7 @@ class KafkaSource : public Source {
   std::map<std::string, int32_t> topics_;             // partitions of each, as last seen
   std::map<TopicPartition, std::unique_ptr<Split>> splits_;
   std::vector<Split*> by_tag_;
-  std::optional<TopicPartition> early_end_;  // of which the status says that it ends too early
-  int64_t reading_ = 0;                      // splits that have not ended
+  int64_t reading_ = 0;     // splits that have not ended
   bool check_all_ = false;  // once the batch is read: what is read may not be what it was
   bool checking_ = false;   // CheckAll runs
   int64_t partitions_all_ = 0;
