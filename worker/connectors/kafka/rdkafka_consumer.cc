@@ -59,6 +59,12 @@ bool IsUnknown(rd_kafka_resp_err_t code) {
          code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC || code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
 }
 
+// What is wrong with one partition of a question.
+rd_kafka_resp_err_t ErrorOf(const rd_kafka_topic_partition_t& partition) {
+  const bool unanswered = partition.err == RD_KAFKA_RESP_ERR__IN_PROGRESS;
+  return unanswered ? RD_KAFKA_RESP_ERR_NO_ERROR : partition.err;
+}
+
 // Messages that were taken together.
 struct Block {
   // Of one partition, one behind the other.
@@ -335,17 +341,52 @@ struct Client : public std::enable_shared_from_this<Client> {
     return {};
   }
 
-  StatusOr<std::vector<KafkaOffsets>> Offsets(const std::vector<TopicPartition>& partitions) {
-    std::vector<KafkaOffsets> offsets;
-    for (const TopicPartition& partition : partitions) {
-      KafkaOffsets& found = offsets.emplace_back();
-      const rd_kafka_resp_err_t error =
-          rd_kafka_query_watermark_offsets(handle, partition.topic.c_str(), partition.partition,
-                                           &found.low, &found.end, kQuestionMs);
-      if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
-        return Failed(Concat("ask for the offsets of ", ToString(partition)), error);
+  // For the next question: that a partition has no leader librdkafka believes for minutes.
+  void LookForLeaders(const std::string& topic) {
+    std::vector<KafkaTopicView> views;
+    const Status listed = List(topic, &views);
+    if (!listed.ok()) log::Debug("kafka: ", listed.message());
+  }
+
+  // Of each partition the offset that `limit` stands for: RD_KAFKA_OFFSET_BEGINNING or _END, in
+  // place of a time. Not by rd_kafka_query_watermark_offsets: before librdkafka 2.3 that keeps
+  // asking the leader it began with for as long as it is away, whatever the timeout.
+  StatusOr<std::vector<int64_t>> Limits(const std::vector<TopicPartition>& partitions,
+                                        int64_t limit) {
+    const std::string what = "ask for the offsets of ";
+    const ListPtr list = MakeList(partitions, limit);
+    const rd_kafka_resp_err_t error = rd_kafka_offsets_for_times(handle, list.get(), kQuestionMs);
+    // Those of partitions tell more: without any leader the others are called unknown.
+    for (size_t i = 0; i < partitions.size(); ++i) {
+      const rd_kafka_resp_err_t own = ErrorOf(list->elems[i]);
+      if (own == RD_KAFKA_RESP_ERR_NO_ERROR) continue;
+      if (own == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) LookForLeaders(partitions[i].topic);
+      return Failed(Concat(what, ToString(partitions[i])), own);
+    }
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
+      const size_t others = partitions.size() - 1;
+      return Failed(Concat(what, ToString(partitions.front()),
+                           others == 0 ? "" : Concat(" and ", others, " more")),
+                    error);
+    }
+    std::vector<int64_t> offsets;
+    for (size_t i = 0; i < partitions.size(); ++i) {
+      offsets.push_back(list->elems[i].offset);
+      if (offsets.back() < 0) {
+        return Failed(Concat(what, ToString(partitions[i])), RD_KAFKA_RESP_ERR__BAD_MSG);
       }
     }
+    return offsets;
+  }
+
+  StatusOr<std::vector<KafkaOffsets>> Offsets(const std::vector<TopicPartition>& partitions) {
+    std::vector<KafkaOffsets> offsets(partitions.size());
+    if (partitions.empty()) return offsets;
+    // In this order: rows that are deleted meanwhile take no beginning behind its end.
+    WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> lows,
+                          Limits(partitions, RD_KAFKA_OFFSET_BEGINNING));
+    WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> ends, Limits(partitions, RD_KAFKA_OFFSET_END));
+    for (size_t i = 0; i < partitions.size(); ++i) offsets[i] = {.low = lows[i], .end = ends[i]};
     return offsets;
   }
 
@@ -353,12 +394,13 @@ struct Client : public std::enable_shared_from_this<Client> {
   StatusOr<MaybeOffsets> Found(std::string_view what, rd_kafka_resp_err_t error,
                                const rd_kafka_topic_partition_list_t& list) const {
     MaybeOffsets offsets;
-    if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return Failed(what, error);
     for (int i = 0; i < list.cnt; ++i) {
-      if (list.elems[i].err != RD_KAFKA_RESP_ERR_NO_ERROR) return Failed(what, list.elems[i].err);
+      const rd_kafka_resp_err_t own = ErrorOf(list.elems[i]);
+      if (own != RD_KAFKA_RESP_ERR_NO_ERROR) return Failed(what, own);
       offsets.emplace_back();
       if (list.elems[i].offset >= 0) offsets.back() = list.elems[i].offset;
     }
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return Failed(what, error);
     return offsets;
   }
 
@@ -367,14 +409,15 @@ struct Client : public std::enable_shared_from_this<Client> {
   void Nudge() {
     std::this_thread::sleep_until(nudged + kNudgePause);
     std::set<int32_t> nudged_leaders;
+    std::vector<TopicPartition> one_of_each;
     for (const TopicPartition& partition : assigned) {
       const auto leader = leaders.find(partition);
-      if (!nudged_leaders.insert(leader == leaders.end() ? -1 : leader->second).second) continue;
-      int64_t low = 0;
-      int64_t high = 0;
-      rd_kafka_query_watermark_offsets(handle, partition.topic.c_str(), partition.partition, &low,
-                                       &high, kNudgeMs);
+      if (nudged_leaders.insert(leader == leaders.end() ? -1 : leader->second).second) {
+        one_of_each.push_back(partition);
+      }
     }
+    const ListPtr list = MakeList(one_of_each, RD_KAFKA_OFFSET_END);
+    if (list->cnt > 0) rd_kafka_offsets_for_times(handle, list.get(), kNudgeMs);
     nudged = steady_clock::now();
     nudging = false;
   }

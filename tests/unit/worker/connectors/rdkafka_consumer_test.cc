@@ -1,15 +1,20 @@
 // The consumer on librdkafka against a real broker: rows as they were written, offsets, and what it
-// says of partitions that are not there.
+// says of partitions that are not there; where that takes several brokers, against librdkafka's
+// own.
 #include "worker/connectors/kafka/rdkafka_consumer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <librdkafka/rdkafka.h>
+#include <librdkafka/rdkafka_mock.h>
 
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
+#include <string>
 
 #include "common/base/random.h"
 #include "tests/support/test_kafka.h"
@@ -26,6 +31,35 @@ using ::testing::ElementsAre;
 using ::testing::Eq;
 using ::testing::Optional;
 
+// Brokers 1 to `brokers` that exist in this process, and topic "t" of one partition.
+class BrokersInMemory {
+ public:
+  explicit BrokersInMemory(int brokers) {
+    char text[512] = "";
+    client_ = rd_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), text, sizeof(text));
+    EXPECT_NE(client_, nullptr) << text;
+    cluster_ = rd_kafka_mock_cluster_new(client_, brokers);
+    EXPECT_EQ(rd_kafka_mock_topic_create(cluster_, "t", 1, brokers), RD_KAFKA_RESP_ERR_NO_ERROR);
+  }
+  BrokersInMemory(const BrokersInMemory&) = delete;
+  ~BrokersInMemory() {
+    rd_kafka_mock_cluster_destroy(cluster_);
+    rd_kafka_destroy(client_);
+  }
+  std::string brokers() const { return rd_kafka_mock_cluster_bootstraps(cluster_); }
+  void SetLeader(int broker) {  // -1: none
+    EXPECT_EQ(rd_kafka_mock_partition_set_leader(cluster_, "t", 0, broker),
+              RD_KAFKA_RESP_ERR_NO_ERROR);
+  }
+  void SetDown(int broker) {
+    EXPECT_EQ(rd_kafka_mock_broker_set_down(cluster_, broker), RD_KAFKA_RESP_ERR_NO_ERROR);
+  }
+
+ private:
+  rd_kafka_t* client_ = nullptr;
+  rd_kafka_mock_cluster_t* cluster_ = nullptr;
+};
+
 class RdkafkaConsumerTest : public ::testing::Test {
  protected:
   ~RdkafkaConsumerTest() override {
@@ -34,6 +68,9 @@ class RdkafkaConsumerTest : public ::testing::Test {
     EXPECT_TRUE(clients_.WaitForEnd(std::chrono::seconds(20)));
   }
 
+  std::string Brokers() const {
+    return in_memory_ == nullptr ? test_kafka::Brokers() : in_memory_->brokers();
+  }
   void Write(const std::string& topic, const std::vector<Row>& rows) {
     std::string blocks;
     KafkaBlockWriter writer;
@@ -48,7 +85,7 @@ class RdkafkaConsumerTest : public ::testing::Test {
       writer.End();
     }
     KafkaProducerOptions options;
-    options.cluster.brokers = test_kafka::Brokers();
+    options.cluster.brokers = Brokers();
     options.topic = topic;
     std::unique_ptr<TransactionalProducer> producer =
         std::move(transactions_->MakeProducer(std::move(options)).value());
@@ -65,7 +102,7 @@ class RdkafkaConsumerTest : public ::testing::Test {
 
   void Open(const std::string& group = "group-" + Random::FromSystem().HexName(12)) {
     KafkaConsumerOptions options;
-    options.cluster.brokers = test_kafka::Brokers();
+    options.cluster.brokers = Brokers();
     options.group = group;
     StatusOr<std::unique_ptr<KafkaConsumer>> made =
         clients_.MakeConsumer(executor_, std::move(options), [this] { ++woken_; });
@@ -73,11 +110,31 @@ class RdkafkaConsumerTest : public ::testing::Test {
     consumer_ = *std::move(made);
   }
   template <typename T>
-  T Wait(const std::function<void(std::function<void(T)>)>& call) {
+  T Wait(const std::function<void(std::function<void(T)>)>& call, int seconds_max = 60) {
     std::optional<T> result;
     call([&](T answer) { result.emplace(std::move(answer)); });
-    executor_.RunUntil([&] { return result.has_value(); });
+    executor_.RunUntil([&] { return result.has_value(); }, seconds_max);
     return *std::move(result);
+  }
+  // Of topic "t", whose answer comes in its time.
+  StatusOr<KafkaOffsets> Limits() {
+    const auto answer = Wait<StatusOr<std::vector<KafkaOffsets>>>(
+        [&](auto done) { consumer_->ListOffsets({{"t", 0}}, done); }, kAnswerSecondsMax);
+    if (!answer.ok()) return answer.status();
+    return answer->front();
+  }
+  // Asks until there is an answer.
+  KafkaOffsets LimitsInTheEnd() {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (true) {
+      const StatusOr<KafkaOffsets> limits = Limits();
+      if (limits.ok()) return *limits;
+      EXPECT_EQ(limits.status().code(), StatusCode::kUnavailable) << limits.status();
+      if (std::chrono::steady_clock::now() > give_up) {
+        ADD_FAILURE() << limits.status();
+        return {};
+      }
+    }
   }
   Status Assign(std::vector<KafkaAssignment> assignments) {
     return Wait<Status>([&](auto done) { consumer_->Assign(assignments, done); });
@@ -107,6 +164,10 @@ class RdkafkaConsumerTest : public ::testing::Test {
     return offsets;
   }
 
+  // A question takes 5 s at most, and may wait for one that is under way.
+  static constexpr int kAnswerSecondsMax = 15;
+
+  std::unique_ptr<BrokersInMemory> in_memory_;
   WaitingExecutor executor_;
   RdkafkaClients clients_;
   std::unique_ptr<KafkaTransactions> transactions_ = clients_.TransactionsFor(executor_);
@@ -305,6 +366,62 @@ TEST_F(RdkafkaConsumerTest, AnswersQuestions) {
       Wait<MaybeOffsets>([&](auto done) { consumer_->CommittedOffsets(both, done); });
   ASSERT_TRUE(offsets.ok()) << offsets.status();
   EXPECT_THAT(*offsets, ElementsAre(Optional(2), Eq(std::nullopt)));
+}
+
+TEST_F(RdkafkaConsumerTest, QuestionsAreAnsweredWhileALeaderIsAwayAndAfterItMoved) {
+  constexpr int kRows = 20'000;
+  // Beyond this room is made for more, by a question to the leader.
+  constexpr int kRowsWithoutLeader = 3500;
+  in_memory_ = std::make_unique<BrokersInMemory>(2);
+  in_memory_->SetLeader(1);
+  Write("t", std::vector<Row>(kRows, {.partition = 0, .value = std::string(20, 'v')}));
+  Open();
+  EXPECT_EQ(LimitsInTheEnd().end, kRows);
+  ASSERT_TRUE(Assign({{.partition = {"t", 0}, .offset = 0, .tag = 0}}).ok());
+  int read = 0;
+  const auto read_to = [&](int rows, bool leader_is_there) {
+    ReadUntil([&](const KafkaBatch& batch) {
+      read += static_cast<int>(batch.rows.size());
+      const bool lost = std::any_of(
+          batch.events.begin(), batch.events.end(),
+          [](const KafkaEvent& event) { return event.kind == KafkaEvent::Kind::kBrokerLost; });
+      return read >= rows || (lost && !leader_is_there);
+    });
+  };
+  read_to(1, true);
+  // Answers come behind those to fetches before them: by then the client has what it keeps.
+  for (int i = 0; i < 2; ++i) LimitsInTheEnd();
+
+  in_memory_->SetDown(1);
+  read_to(kRowsWithoutLeader, false);
+  const auto topics = Wait<StatusOr<std::vector<KafkaTopicView>>>(
+      [&](auto done) { consumer_->ListTopics({"t"}, done); }, kAnswerSecondsMax);
+  // Each may go to the broker that is away, and has its time then.
+  EXPECT_TRUE(topics.ok() || topics.status().code() == StatusCode::kUnavailable) << topics.status();
+  // The new leader is not known yet when this is asked.
+  const auto limits = Wait<StatusOr<std::vector<KafkaOffsets>>>(
+      [&](auto done) {
+        consumer_->ListOffsets({{"t", 0}}, done);
+        in_memory_->SetLeader(2);
+      },
+      kAnswerSecondsMax);
+  EXPECT_TRUE(limits.ok() || limits.status().code() == StatusCode::kUnavailable) << limits.status();
+
+  EXPECT_EQ(LimitsInTheEnd().end, kRows);
+  read_to(kRows, true);
+  const Status dropped = Wait<Status>([&](auto done) { consumer_->Drop({{"t", 0}}, done); });
+  EXPECT_TRUE(dropped.ok()) << dropped;
+}
+
+TEST_F(RdkafkaConsumerTest, APartitionWithoutLeaderIsNoUnknownOne) {
+  in_memory_ = std::make_unique<BrokersInMemory>(2);
+  in_memory_->SetLeader(-1);
+  Open();
+  const StatusOr<KafkaOffsets> none = Limits();
+  EXPECT_EQ(none.status().code(), StatusCode::kUnavailable) << none.status();
+  EXPECT_THAT(none.status().message(), ::testing::HasSubstr("t/0"));
+  in_memory_->SetLeader(2);
+  EXPECT_EQ(LimitsInTheEnd().end, 0);
 }
 
 TEST_F(RdkafkaConsumerTest, ABrokerThatIsNotThereIsSaidToBeAway) {
