@@ -514,11 +514,21 @@ StatusOr<std::vector<int64_t>> RdkafkaInstance::FindEnds() {
   rd_kafka_resp_err_t error = rd_kafka_offsets_for_times(client_, list.get(), kLookMs);
   rd_kafka_poll(client_, 0);
   std::vector<int64_t> ends;
-  for (int i = 0; i < list->cnt && error == RD_KAFKA_RESP_ERR_NO_ERROR; ++i) {
-    error = list->elems[i].err;
+  for (int i = 0; i < list->cnt; ++i) {
+    const rd_kafka_resp_err_t own = list->elems[i].err;
     ends.push_back(list->elems[i].offset);
+    // Tells more: without any leader the question as a whole is answered by "unknown".
+    if (own == RD_KAFKA_RESP_ERR_NO_ERROR || own == RD_KAFKA_RESP_ERR__IN_PROGRESS) continue;
+    error = own;
+    break;
   }
   if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return ends;
+  if (error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) {
+    // For the next question: that there is none librdkafka believes for minutes.
+    const rd_kafka_metadata_t* metadata = nullptr;
+    rd_kafka_metadata(client_, 0, topic_.get(), &metadata, kLookMs);
+    if (metadata != nullptr) rd_kafka_metadata_destroy(metadata);
+  }
   const std::string silence = RdkafkaSilence(error, options_.cluster.brokers);
   const std::string at = silence.empty() ? Concat(" at ", options_.cluster.brokers) : "";
   return RdkafkaStatus(error, Concat(silence, "cannot find the ends of topic '", options_.topic,

@@ -6,9 +6,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
 
 #include "common/base/concat.h"
 #include "common/base/random.h"
+#include "tests/support/brokers_in_memory.h"
 #include "tests/support/test_kafka.h"
 #include "worker/connectors/kafka/kafka_records.h"
 #include "worker/connectors/kafka/rdkafka_clients.h"
@@ -498,6 +502,47 @@ TEST_F(RdkafkaLostAnswerTest, OfRowsHealsByItself) {
   proxy_.WaitFor(rule);
   EXPECT_EQ(Committed(topic).size(), 10u);
   EXPECT_EQ(Published(place), 1u);
+}
+
+// Its brokers may be away while others are here.
+TEST(RdkafkaProducerMockTest, ATopicWithoutLeaderIsNotOneThatIsNotThere) {
+  BrokersInMemory brokers(2);
+  WaitingExecutor executor;
+  RdkafkaClients clients;
+  std::unique_ptr<KafkaTransactions> transactions = clients.TransactionsFor(executor);
+  KafkaProducerOptions options;
+  options.cluster.brokers = brokers.brokers();
+  options.topic = "t";
+  options.partitions = 1;
+  std::unique_ptr<TransactionalProducer> producer =
+      std::move(transactions->MakeProducer(std::move(options)).value());
+  std::optional<KafkaResult> ready;
+  producer->Initialise([&](KafkaResult result) { ready = std::move(result); });
+  executor.RunUntil([&] { return ready.has_value(); });
+  ASSERT_TRUE(ready->done()) << ready->status;
+  const auto ends = [&] {
+    std::optional<StatusOr<std::vector<int64_t>>> found;
+    producer->FindEnds([&](StatusOr<std::vector<int64_t>> answer) { found = std::move(answer); });
+    executor.RunUntil([&] { return found.has_value(); });
+    return *std::move(found);
+  };
+  ASSERT_TRUE(Ok(ends().status()));
+  brokers.SetLeader(-1);
+  // Until it has heard of it, it knows the old one.
+  Status status = ends().status();
+  for (int i = 0; i < 3; ++i) {
+    status = ends().status();
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+  }
+  brokers.SetLeader(2);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  do {
+    status = ends().status();
+  } while (!status.ok() && std::chrono::steady_clock::now() < until);
+  EXPECT_TRUE(Ok(status));
+  producer.reset();
+  transactions.reset();
+  EXPECT_TRUE(clients.WaitForEnd(std::chrono::seconds(20)));
 }
 
 }  // namespace
