@@ -233,6 +233,7 @@ Co<void> JobMaster::RunCharged() {
 
   if (std::optional<LogEntry> intent = log().intent()) {
     if (intent->kind == LogEntry::Kind::kCancelling) {
+      cancel_requested_ = true;
       cancelling_durable_ = true;
       EnterState(JobState::kCancelling);
       co_await EndJob(JobState::kCanceled, intent->reason);

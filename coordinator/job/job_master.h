@@ -319,7 +319,7 @@ class JobMaster {
   };
   std::map<CheckpointId, std::shared_ptr<DirectorySync>> syncing_;
 
-  bool cancel_requested_ = false;
+  bool cancel_requested_ = false;  // of this leader or of one before it
   bool cancelling_durable_ = false;
   bool ending_ = false;  // EndJob is under way
   bool force_ = false;

@@ -205,6 +205,11 @@ VertexStatus JobMaster::GetVertexStatus(const JobVertex& vertex) const {
     }
     if (auto entry = run_.subtasks.find({vertex.uid, subtask}); entry != run_.subtasks.end()) {
       one.metrics = entry->second.metrics;
+      if (!run_.live) {
+        one.metrics.blocked_on.clear();
+        one.metrics.waits_for.clear();
+        one.metrics.waits_since_wall_us = 0;
+      }
       if (pauses) {
         one.metrics.sink.reset();
       } else if (!ended()) {

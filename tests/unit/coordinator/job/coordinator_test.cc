@@ -8,147 +8,12 @@
 
 #include "common/base/concat.h"
 #include "coordinator/job/log_driver.h"
-#include "tests/unit/coordinator/job/fake_cluster.h"
+#include "tests/unit/coordinator/job/coordinator_fixture.h"
 
 namespace weir {
 namespace {
 
-using Fate = FakeCluster::Fate;
-
-const JobId kJob("0123456789abcdef0123456789abcdef");
-const JobId kOther("fedcba9876543210fedcba9876543210");
-constexpr int64_t kSecondUs = 1'000'000;
-
-std::string Graph(const std::string& options = R"("checkpoint.interval": "1s")",
-                  const std::string& name = "keyed-count") {
-  return Concat(R"({"name": ")", name, R"(", "options": {"parallelism": "2", )", options, R"(},
-    "vertices": [
-      {"uid": "gen", "type": "generator", "config": {"rows": 100}},
-      {"uid": "count", "type": "aggregate",
-       "config": {"keys": ["key"], "emit": "every_row",
-                  "aggregates": [{"function": "count", "as": "rows"}]}},
-      {"uid": "out", "type": "files.sink", "config": {"path": "out", "format": "json"}}],
-    "edges": [{"from": "gen", "to": "count", "partitioning": "HASH", "columns": ["key"]},
-              {"from": "count", "to": "out"}]})");
-}
-
-class CoordinatorTest : public testing::Test {
- protected:
-  void Lead(CoordinatorProcess& process) {
-    cluster_->Follow(&process);
-    ASSERT_TRUE(cluster_->Until([&] { return process.coordinator->leading(); }));
-  }
-  // A coordinator, two workers with one slot each and the job, running.
-  std::unique_ptr<CoordinatorProcess> RunJob(const std::string& graph = Graph()) {
-    auto process = cluster_->StartCoordinator("a");
-    cluster_->AddWorker("worker-1", 1);
-    cluster_->AddWorker("worker-2", 1);
-    Lead(*process);
-    EXPECT_TRUE(cluster_->Until([&] { return Workers(*process) == 2; }));
-    StatusOr<SubmitResponse> submitted = cluster_->Submit(*process, kJob, graph);
-    EXPECT_TRUE(submitted.ok()) << submitted.status();
-    EXPECT_TRUE(Reaches(*process, JobState::kRunning));
-    return process;
-  }
-  size_t Workers(CoordinatorProcess& process) {
-    size_t count = 0;
-    process.coordinator->ListWorkers([&](StatusOr<std::vector<WorkerStatus>> workers) {
-      count = workers.ok() ? workers->size() : 0;
-    });
-    return count;
-  }
-  bool Reaches(CoordinatorProcess& process, JobState state, int64_t us_max = 60 * kSecondUs,
-               const JobId& job = kJob) {
-    return cluster_->Until([&] { return cluster_->InState(process, job.value(), state); }, us_max);
-  }
-  JobStatus Get(CoordinatorProcess& process, const JobId& job = kJob) {
-    StatusOr<JobStatus> status = cluster_->Get(process, job.value());
-    EXPECT_TRUE(status.ok()) << status.status();
-    return status.ok() ? *status : JobStatus();
-  }
-  int64_t Completed(CoordinatorProcess& process) { return Get(process).checkpoints_completed; }
-  bool Completes(CoordinatorProcess& process, int64_t count) {
-    return cluster_->Until([&] { return Completed(process) >= count; });
-  }
-  struct CancelAnswer {
-    std::optional<StatusOr<std::vector<std::string>>> answer;
-  };
-  std::shared_ptr<CancelAnswer> Cancel(CoordinatorProcess& process, bool force = false) {
-    auto result = std::make_shared<CancelAnswer>();
-    process.coordinator->Cancel(
-        kJob.value(), force,
-        [result](StatusOr<std::vector<std::string>> one) { result->answer = std::move(one); });
-    return result;
-  }
-  std::vector<std::string> FilesOf(const std::string& below) {
-    return cluster_->disk_view().Files(Concat("/checkpoints/", kJob, below));
-  }
-  // Names of checkpoint directories with a manifest.
-  std::vector<std::string> Manifests() {
-    std::vector<std::string> result;
-    for (const std::string& path : FilesOf("")) {
-      if (path.ends_with("/_metadata")) result.push_back(ParentPath(path));
-    }
-    return result;
-  }
-  // All log entries, decoded, in order of term and number.
-  std::vector<LogEntry> Log() {
-    std::vector<LogEntry> entries;
-    for (const std::string& path : FilesOf("/log")) {
-      if (path.find(".tmp-") != std::string::npos) continue;
-      StatusOr<LogEntry> entry = DecodeLogEntry(cluster_->disk_view().Bytes(path));
-      EXPECT_TRUE(entry.ok());
-      if (entry.ok()) entries.push_back(*entry);
-    }
-    return entries;
-  }
-  // No checkpoint of an older generation completed after a newer one started from an older state.
-  void ExpectLogSound() {
-    for (const LogEntry& completed : Log()) {
-      if (completed.kind != LogEntry::Kind::kCompleted) continue;
-      for (const LogEntry& started : Log()) {
-        if (started.kind != LogEntry::Kind::kStarted) continue;
-        if (started.generation <= completed.generation) continue;
-        EXPECT_GE(started.checkpoint, completed.checkpoint)
-            << "generation " << started.generation.value() << " missed checkpoint "
-            << completed.checkpoint.value();
-      }
-    }
-  }
-  // What the coordinator says about tasks of that generation.
-  StatusCode Confirm(CoordinatorProcess& process, const JobId& job, uint64_t generation) {
-    ConfirmCurrentRequest request;
-    request.job = job;
-    request.generation = Generation(generation);
-    return Confirm(process, request);
-  }
-  // What it says about an order that it gave.
-  StatusCode Confirm(CoordinatorProcess& process, const SettleRequest& settle) {
-    ConfirmCurrentRequest request;
-    request.job = settle.job;
-    request.generation = settle.generation;
-    request.coordinator = settle.coordinator;
-    request.settle_order = settle.order;
-    return Confirm(process, request);
-  }
-  StatusCode Confirm(CoordinatorProcess& process, const ConfirmCurrentRequest& request) {
-    std::optional<Status> answer;
-    process.loop.Post([&] {
-      process.coordinator->ConfirmCurrent(request, [&](Status status) { answer = status; });
-    });
-    EXPECT_TRUE(cluster_->Until([&] { return answer.has_value(); }));
-    return answer ? answer->code() : StatusCode::kInternal;
-  }
-  void ExpectOutsideSound() { EXPECT_EQ(cluster_->violations, std::vector<std::string>()); }
-  int CallsOf(const std::string& what, const std::string& coordinator = "") {
-    return static_cast<int>(std::count_if(
-        cluster_->calls.begin(), cluster_->calls.end(), [&](const FakeCluster::Call& call) {
-          return call.what == what && (coordinator.empty() || call.coordinator == coordinator);
-        }));
-  }
-
-  std::unique_ptr<FakeCluster> cluster_ = std::make_unique<FakeCluster>();
-};
+class CoordinatorTest : public CoordinatorFixture {};
 
 TEST_F(CoordinatorTest, BoundedJobCommitsEverythingBeforeItIsFinished) {
   // Given a job that takes no checkpoint by itself for ten minutes.
@@ -411,163 +276,6 @@ TEST_F(CoordinatorTest, JobsAreFoundByIdPrefixAndName) {
   EXPECT_EQ(cluster_->Get(*process, "third").status().code(), StatusCode::kNotFound);
 }
 
-TEST_F(CoordinatorTest, CancelWhileRunningAndWhileACheckpointIsInProgress) {
-  for (bool during_checkpoint : {false, true}) {
-    SCOPED_TRACE(during_checkpoint);
-    cluster_ = std::make_unique<FakeCluster>();
-    auto process = RunJob();
-    ASSERT_TRUE(Completes(*process, 2));
-    cluster_->auto_ack = !during_checkpoint;
-    if (during_checkpoint) cluster_->Advance(3 * kSecondUs / 2);
-    auto answer = Cancel(*process);
-    ASSERT_TRUE(Reaches(*process, JobState::kCanceled, 5 * kSecondUs));
-    ASSERT_TRUE(answer->answer && answer->answer->ok());
-    EXPECT_EQ(cluster_->Count(Fate::kSealed), 0);
-    EXPECT_EQ(cluster_->Count(Fate::kPublished), 4);
-    cluster_->Advance(kSecondUs);
-    EXPECT_TRUE(Manifests().empty());
-    ExpectOutsideSound();
-    EXPECT_EQ(Cancel(*process)->answer->status().code(), StatusCode::kFailedPrecondition);
-    // Forgotten on request, files and all.
-    Status removed = InternalError("not answered");
-    process->coordinator->Remove(kJob.value(), /*force=*/false,
-                                 [&](Status status) { removed = status; });
-    cluster_->Advance(kSecondUs);
-    EXPECT_TRUE(removed.ok()) << removed;
-    EXPECT_TRUE(FilesOf("").empty());
-  }
-}
-
-TEST_F(CoordinatorTest, CancelWaitsForAnUnansweredClaimAndPublishesWhatItCompleted) {
-  auto process = RunJob();
-  ASSERT_TRUE(Completes(*process, 2));
-  cluster_->Advance(100'000);
-  // Given a claim of checkpoint 3 that storage does not answer.
-  int attempts = 0;
-  process->files->set_before([&](std::string_view operation, const std::string& path) {
-    bool claim = operation == "link" && path.find("/log/") != std::string::npos;
-    attempts += claim ? 1 : 0;
-    return claim ? UnavailableError("storage does not answer") : Status();
-  });
-  ASSERT_TRUE(cluster_->Until([&] { return attempts > 1; }));
-  EXPECT_NE(Get(*process).waiting_for.find("storage does not answer"), std::string::npos);
-  // When the job is cancelled, nothing is decided before that number is known to be occupied.
-  auto answer = Cancel(*process);
-  cluster_->Advance(2 * kSecondUs);
-  EXPECT_FALSE(answer->answer.has_value());
-  EXPECT_EQ(cluster_->Count(Fate::kAborted), 0);
-  process->files->set_before({});
-  ASSERT_TRUE(Reaches(*process, JobState::kCanceled, 5 * kSecondUs));
-  EXPECT_TRUE(answer->answer->ok());
-  EXPECT_EQ(cluster_->Count(Fate::kPublished), 6);
-  ExpectOutsideSound();
-  ExpectLogSound();
-}
-
-TEST_F(CoordinatorTest, CancelWhileWaitingForSlotsAndDuringRecovery) {
-  {
-    auto process = cluster_->StartCoordinator("a");
-    Lead(*process);
-    ASSERT_TRUE(cluster_->Submit(*process, kJob, Graph()).ok());
-    cluster_->Advance(kSecondUs);
-    auto answer = Cancel(*process);
-    ASSERT_TRUE(Reaches(*process, JobState::kCanceled, kSecondUs));  // no worker is needed
-    EXPECT_TRUE(answer->answer->ok());
-    process->Kill();
-  }
-  cluster_ = std::make_unique<FakeCluster>();
-  auto process = RunJob();
-  ASSERT_TRUE(Completes(*process, 1));
-  cluster_->KillWorker("worker-1");
-  ASSERT_TRUE(Reaches(*process, JobState::kRestarting));
-  auto answer = Cancel(*process);
-  ASSERT_TRUE(Reaches(*process, JobState::kCanceled, 5 * kSecondUs));
-  EXPECT_EQ(cluster_->Count(Fate::kSealed), 0);
-  ExpectOutsideSound();
-}
-
-TEST_F(CoordinatorTest, WhatAWorkerMadeThatSleptThroughTheEndIsSweptOnceItHasEnded) {
-  auto process = RunJob();
-  FakeCluster::Worker& sleeper = cluster_->AddWorker("worker-3", 1);
-  ASSERT_TRUE(Completes(*process, 1));
-  auto answer = Cancel(*process);
-  ASSERT_TRUE(Reaches(*process, JobState::kCanceled, 5 * kSecondUs));
-  auto sweeps = [&] {
-    return std::count_if(cluster_->calls.begin(), cluster_->calls.end(), [&](const auto& call) {
-      return call.what == "settle" && call.worker == sleeper.info.control_address &&
-             call.generation == Generation(2);
-    });
-  };
-  cluster_->Advance(5 * kSecondUs);
-  auto before = sweeps();
-  // Given a worker whose heartbeat names a generation that ended long ago, and then no more.
-  sleeper.hosted[kJob] = Generation(1);
-  cluster_->Advance(5 * kSecondUs);
-  EXPECT_FALSE(sleeper.hosted.contains(kJob));  // it was told to end
-  EXPECT_EQ(sweeps(), before + 1);
-  cluster_->Advance(5 * kSecondUs);
-  EXPECT_EQ(sweeps(), before + 1);
-  ExpectOutsideSound();
-}
-
-TEST_F(CoordinatorTest, CancelWithoutAWorkerWaitsAndForceNamesWhatItLeaves) {
-  auto process = RunJob();
-  cluster_->auto_publish = false;
-  ASSERT_TRUE(Completes(*process, 1));
-  cluster_->KillWorker("worker-1");
-  cluster_->KillWorker("worker-2");
-  auto answer = Cancel(*process);
-  cluster_->Advance(10 * kSecondUs);
-  EXPECT_TRUE(answer->answer && answer->answer->ok());
-  EXPECT_EQ(Get(*process).state, JobState::kCancelling);
-  EXPECT_EQ(Get(*process).waiting_for, "a worker to settle the output of out");
-  auto forced = Cancel(*process, true);
-  ASSERT_TRUE(Reaches(*process, JobState::kCanceled, 5 * kSecondUs));
-  ASSERT_TRUE(forced->answer && forced->answer->ok());
-  ASSERT_EQ((**forced->answer).size(), 1u) << "one line for each sink";
-  EXPECT_NE((**forced->answer)[0].find("rows of 2 subtasks, checkpoints 1 to 1"), std::string::npos)
-      << (**forced->answer)[0];
-}
-
-// Given a job that failed, or is cancelled, whose output nobody can settle. Then who cancels it
-// gets an answer, and is told what ends it.
-TEST_F(CoordinatorTest, CancelIsAnsweredWhereTheOutputIsRefusedAndSaysWhatEndsTheJob) {
-  for (bool failed : {false, true}) {
-    SCOPED_TRACE(failed);
-    cluster_ = std::make_unique<FakeCluster>();
-    auto process = RunJob();
-    ASSERT_TRUE(Completes(*process, 1));
-    cluster_->settle_answer = FailedPreconditionError("the marker is missing");
-    if (failed) {
-      cluster_->FailTask(kJob, InvalidArgumentError("the marker is missing"));
-      ASSERT_TRUE(Reaches(*process, JobState::kRestarting));
-    }
-    auto answer = Cancel(*process);
-    cluster_->Advance(5 * kSecondUs);
-    ASSERT_TRUE(answer->answer.has_value());
-    EXPECT_TRUE(answer->answer->ok());
-    EXPECT_NE(Get(*process).waiting_for.find("the marker is missing"), std::string::npos);
-    EXPECT_NE(Get(*process).waiting_for.find("weir cancel --force"), std::string::npos);
-    auto forced = Cancel(*process, true);
-    ASSERT_TRUE(Reaches(*process, failed ? JobState::kFailed : JobState::kCanceled, 5 * kSecondUs));
-    ASSERT_TRUE(forced->answer && forced->answer->ok());
-    EXPECT_EQ((**forced->answer).size(), 1u);
-  }
-}
-
-// Then no generation waits for ever to start: whether it was the task that failed by it, or not.
-TEST_F(CoordinatorTest, AJobWhoseRowsAreRefusedForGoodFails) {
-  for (const Status& error : {OutOfRangeError("a row is too large"), UnavailableError("lost")}) {
-    cluster_ = std::make_unique<FakeCluster>();
-    auto process = RunJob();
-    ASSERT_TRUE(Completes(*process, 1));
-    cluster_->settle_answer = OutOfRangeError("a row is too large");
-    cluster_->FailTask(kJob, error);
-    ASSERT_TRUE(Reaches(*process, JobState::kFailed, 10 * kSecondUs));
-    EXPECT_EQ(Get(*process).failure->message, "a row is too large");
-  }
-}
-
 TEST_F(CoordinatorTest, TheNameOfALiveJobIsNotTakenAwayByTheIdOfAnEndedOne) {
   auto process = RunJob();
   Cancel(*process);
@@ -619,22 +327,6 @@ TEST_F(CoordinatorTest, RestartedCoordinatorTakesUpLiveJobsAndNoEndedOnes) {
   EXPECT_EQ(all->front().restarts, 1);
   EXPECT_EQ(all->front().checkpoints_completed, ended.checkpoints_completed);
   EXPECT_EQ(Log().size(), entries);
-}
-
-TEST_F(CoordinatorTest, CancellingAndFailingAreCarriedOnByTheNextLeader) {
-  auto first = RunJob();
-  ASSERT_TRUE(Completes(*first, 1));
-  cluster_->settle_answer = UnavailableError("output disk is gone");
-  auto answer = Cancel(*first);
-  ASSERT_TRUE(Reaches(*first, JobState::kCancelling));
-  cluster_->Advance(kSecondUs);
-  EXPECT_NE(Get(*first).waiting_for.find("output disk is gone"), std::string::npos);
-  first->Kill();
-  cluster_->settle_answer = Status();
-  auto second = cluster_->StartCoordinator("b");
-  Lead(*second);
-  ASSERT_TRUE(Reaches(*second, JobState::kCanceled, 5 * kSecondUs));
-  EXPECT_EQ(CallsOf("start", "b"), 0);
 }
 
 TEST_F(CoordinatorTest, SecondCoordinatorWaitsAndSaysForWhom) {
@@ -870,16 +562,11 @@ TEST_F(CoordinatorTest, WhatIsStagedStaysUntilTheJobIsRemoved) {
   cluster_->Advance(kSecondUs);
   EXPECT_TRUE(Manifests().empty());
   EXPECT_EQ(FilesOf("/staged"), std::vector{staged + "/1-out-0-1-0-77"});
-  std::optional<Status> removed;
-  second->coordinator->Remove(kJob.value(), false, [&](Status status) { removed = status; });
-  ASSERT_TRUE(cluster_->Until([&] { return removed.has_value(); }));
-  EXPECT_EQ(removed->code(), StatusCode::kFailedPrecondition);
-  EXPECT_NE(removed->message().find(staged), std::string::npos) << *removed;
+  const Status removed = Remove(*second);
+  EXPECT_EQ(removed.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(removed.message().find(staged), std::string::npos) << removed;
   EXPECT_EQ(FilesOf("/staged"), std::vector{staged + "/1-out-0-1-0-77"});
-  removed.reset();
-  second->coordinator->Remove(kJob.value(), true, [&](Status status) { removed = status; });
-  ASSERT_TRUE(cluster_->Until([&] { return removed.has_value(); }));
-  EXPECT_TRUE(removed->ok()) << *removed;
+  EXPECT_TRUE(Remove(*second, /*force=*/true).ok());
   EXPECT_TRUE(FilesOf("").empty());
 }
 

@@ -247,7 +247,9 @@ void FakeCluster::Heartbeats() {
     request.name = worker.info.name;
     request.incarnation = worker.info.incarnation;
     for (const auto& [job, generation] : worker.hosted) {
-      if (generation.value() > 0) request.hosted.push_back(HostedGeneration{job, generation, {}});
+      if (generation.value() > 0) {
+        request.hosted.push_back(HostedGeneration{job, generation, metrics});
+      }
     }
     Tell([one, request](Coordinator& coordinator) {
       coordinator.Heartbeat(request, [one](StatusOr<HeartbeatResponse> answer) {

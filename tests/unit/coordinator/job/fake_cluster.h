@@ -133,6 +133,7 @@ class FakeCluster {
   bool auto_run = true;
   bool auto_ack = true;
   bool auto_publish = true;
+  std::vector<SubtaskMetrics> metrics;            // in each heartbeat, of every generation
   Status check_answer;                            // of CheckJob
   std::vector<SettleRequest> checked_succession;  // of the last CheckJob
   Status settle_answer;                           // of Settle
