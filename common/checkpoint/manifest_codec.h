@@ -58,6 +58,7 @@ struct LogEntry {
   std::string reason;                // kFailing, kFailed, kCancelling: for people
   int64_t wall_us = 0;               // for people
   JobTotals totals;                  // kCanceled, kFailed, kFinished
+  bool leaves_rows = false;          // these: some of completed checkpoints may be unpublished
   bool operator==(const LogEntry&) const = default;
 };
 std::string EncodeLogEntry(const LogEntry& entry);

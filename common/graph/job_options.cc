@@ -146,12 +146,15 @@ const std::vector<Option>& Options() {
          return ParseUnlimited(text, &o->checkpoint_tolerable_failures);
        }},
       {"checkpoint.on_cancel", "delete", "delete, keep",
-       "what becomes of the last completed checkpoint when the job is cancelled",
+       "what becomes of the last completed checkpoint when the job is cancelled; kept where rows "
+       "of "
+       "it were left unpublished",
        [](const std::string& text, JobOptions* o) {
          return ParseRetention(text, &o->checkpoint_on_cancel);
        }},
       {"checkpoint.on_failure", "keep", "delete, keep",
-       "what becomes of the last completed checkpoint when the job fails",
+       "what becomes of the last completed checkpoint when the job fails; kept where rows of it "
+       "were left unpublished",
        [](const std::string& text, JobOptions* o) {
          return ParseRetention(text, &o->checkpoint_on_failure);
        }},

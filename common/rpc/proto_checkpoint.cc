@@ -184,6 +184,7 @@ void ToProto(const LogEntry& from, v1::LogEntry* to) {
   to->set_records_out(from.totals.records_out);
   to->set_checkpoints_completed(from.totals.checkpoints_completed);
   to->set_restarts(from.totals.restarts);
+  to->set_leaves_rows(from.leaves_rows);
 }
 
 Status FromProto(const v1::LogEntry& from, LogEntry* to) {
@@ -202,6 +203,7 @@ Status FromProto(const v1::LogEntry& from, LogEntry* to) {
   to->totals.records_out = from.records_out();
   to->totals.checkpoints_completed = from.checkpoints_completed();
   to->totals.restarts = from.restarts();
+  to->leaves_rows = from.leaves_rows();
   return {};
 }
 

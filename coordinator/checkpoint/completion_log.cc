@@ -197,11 +197,12 @@ void CompletionLog::ClaimIntent(LogEntry::Kind kind, CheckpointId checkpoint, st
 }
 
 void CompletionLog::ClaimEnd(LogEntry::Kind kind, std::string reason, int64_t wall_us,
-                             const JobTotals& totals) {
+                             const JobTotals& totals, bool leaves_rows) {
   WEIR_CHECK(IsEnd(kind));
   LogEntry entry = MakeEntry(kind, wall_us);
   entry.reason = std::move(reason);
   entry.totals = totals;
+  entry.leaves_rows = leaves_rows;
   ClaimOwn(std::move(entry));
 }
 

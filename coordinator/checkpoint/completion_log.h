@@ -96,7 +96,7 @@ class CompletionLog {
                    int64_t wall_us);
   // kCanceled, kFailed, kFinished: phase() is kEnded once it stands.
   void ClaimEnd(LogEntry::Kind kind, std::string reason, int64_t wall_us,
-                const JobTotals& totals = {});
+                const JobTotals& totals = {}, bool leaves_rows = false);
 
   // What is known. Complete once phase() left kTakingCharge.
   Term term() const { return term_; }

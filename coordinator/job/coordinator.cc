@@ -704,13 +704,14 @@ void Coordinator::Remove(std::string job, bool force, Done done) {
               Concat("job ", Describe(master), " is being removed already")));
         }
         OwedAnswer answer(done);
-        scope_.Spawn(RemoveFlow(master.id(), force, std::move(answer)));
+        scope_.Spawn(
+            RemoveFlow(master.id(), master.retained_checkpoint(), force, std::move(answer)));
       },
       done);
 }
 
 // What its sinks staged is taken away by whoever publishes it, or settles the job's end.
-Co<Status> Coordinator::CheckNothingUnpublished(JobId id) {
+Co<Status> Coordinator::CheckNothingUnpublished(JobId id, std::string kept) {
   const std::string staged = JoinPath(registry_.JobDirectory(id), kStagingName);
   StatusOr<std::vector<FileInfo>> names = co_await ListDirectory(environment_.files, staged);
   if (names.status().code() == StatusCode::kNotFound) co_return Status();
@@ -718,16 +719,20 @@ Co<Status> Coordinator::CheckNothingUnpublished(JobId id) {
   if (names->empty()) co_return Status();
   int64_t bytes = 0;
   for (const FileInfo& info : *names) bytes += info.size;
+  const std::string advice =
+      kept.empty() ? "No checkpoint is kept that lists them; "
+                   : Concat(
+                         "A job that starts from its kept checkpoint publishes them (weir run "
+                         "--from ",
+                         kept, "); ");
   co_return FailedPreconditionError(
       Concat("job ", id, " has rows that may not be published: ", names->size(), " files, ", bytes,
-             " bytes in ", staged,
-             ". A job that starts from its kept checkpoint publishes them (weir run --from); weir "
-             "remove --force drops them"));
+             " bytes in ", staged, ". ", advice, "weir remove --force drops them"));
 }
 
-Co<void> Coordinator::RemoveFlow(JobId id, bool force, OwedAnswer answer) {
+Co<void> Coordinator::RemoveFlow(JobId id, std::string kept, bool force, OwedAnswer answer) {
   Status removed;
-  if (!force) removed = co_await CheckNothingUnpublished(id);
+  if (!force) removed = co_await CheckNothingUnpublished(id, std::move(kept));
   if (removed.ok()) removed = co_await registry_.Remove(id);
   removing_.erase(id);
   if (removed.ok()) {

@@ -103,8 +103,8 @@ class Coordinator : public CoordinatorHandler {
   Co<StatusOr<CheckpointManifest>> ReadRestored(std::string directory, Submission submission);
   Co<StatusOr<bool>> CheckOnWorker(JobId id, std::string staged, JobGraph* graph,
                                    std::vector<SettleRequest> succession);
-  Co<void> RemoveFlow(JobId id, bool force, OwedAnswer answer);
-  Co<Status> CheckNothingUnpublished(JobId id);
+  Co<void> RemoveFlow(JobId id, std::string kept, bool force, OwedAnswer answer);
+  Co<Status> CheckNothingUnpublished(JobId id, std::string kept);
   JobMaster& AddJob(StoredJob stored);
   // Calls `go` with the job that `text` names, or answers `fail`.
   void WithJob(std::string text, std::function<void(JobMaster&)> go,

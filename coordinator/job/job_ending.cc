@@ -195,7 +195,7 @@ Co<void> JobMaster::EndJob(JobState end, std::string reason) {
   const JobStatus last = GetStatus();
   const JobTotals totals{last.records_in, last.records_out, last.checkpoints_completed,
                          last.restarts};
-  driver_.log().ClaimEnd(kind, reason, environment_.clock.WallMicros(), totals);
+  driver_.log().ClaimEnd(kind, reason, environment_.clock.WallMicros(), totals, leaves_rows_);
   Status driven = co_await Drive();
   if (!driven.ok()) co_return;
   end_wall_us_ = log().end()->wall_us;  // as every later leader will tell
@@ -215,6 +215,7 @@ Co<bool> JobMaster::SettleForEnd(JobState end) {
     }
     // What is listed is not known: nothing may be aborted. A failed job has nothing to wait for.
     if (force_ || end == JobState::kFailed) {
+      leaves_rows_ = true;
       left_behind_.push_back(Concat("output of ", log().newest_completed()->checkpoint,
                                     " that may be unpublished: ", loaded.message()));
       co_return false;
@@ -235,6 +236,7 @@ Co<bool> JobMaster::SettleForEnd(JobState end) {
     all = false;
     std::string left = Concat(uid, ": hidden files of generations up to ", generation());
     if (!committables.empty()) {
+      leaves_rows_ = true;
       const auto [first, last] = std::minmax_element(
           committables.begin(), committables.end(),
           [](const Committable& a, const Committable& b) { return a.checkpoint < b.checkpoint; });
@@ -272,12 +274,13 @@ Co<void> JobMaster::GiveBackForeign() {
   }
 }
 
-// Deletes the checkpoints of an ended job, but for the newest where its options keep that, and what
-// was half written.
+// Deletes the checkpoints of an ended job, but for the newest where its options keep that, or where
+// it lists rows that were left behind: they can be published from there alone. And what was half
+// written.
 Co<void> JobMaster::ApplyRetention() {
-  bool keep = false;
-  if (state_ == JobState::kCanceled) keep = options_.checkpoint_on_cancel == Retention::kKeep;
-  if (state_ == JobState::kFailed) keep = options_.checkpoint_on_failure == Retention::kKeep;
+  bool keep = leaves_rows_;
+  if (state_ == JobState::kCanceled) keep |= options_.checkpoint_on_cancel == Retention::kKeep;
+  if (state_ == JobState::kFailed) keep |= options_.checkpoint_on_failure == Retention::kKeep;
   std::string kept;
   if (std::optional<CompletedCheckpoint> newest = NewestCompleted(); keep && newest) {
     kept = CheckpointDirectoryName(newest->checkpoint, newest->generation);
@@ -328,6 +331,7 @@ void JobMaster::AdoptEnd(const LogEntry& end) {
   }
   end_wall_us_ = end.wall_us;
   ended_totals_ = end.totals;
+  leaves_rows_ = end.leaves_rows;
 }
 
 void JobMaster::AnswerCancels(JobState end) {

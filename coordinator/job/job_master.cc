@@ -464,7 +464,7 @@ void JobMaster::OnHeartbeat(const WorkerName& worker, const HostedGeneration* ho
   if (late == late_.end() || ++late->second < 2) return;
   // All that completed has been published by now: a generation settles before it starts, a job
   // before it ends. Unless it was told to leave something behind.
-  bool settled = ended() ? left_behind_.empty() && ended_generation_.value() == 0
+  bool settled = ended() ? left_behind_.empty() && !leaves_rows_ && ended_generation_.value() == 0
                          : run_.live && run_.all_running;
   if (!settled) return;
   late_.erase(late);

@@ -101,6 +101,8 @@ class JobMaster {
   bool halted() const { return halted_; }
   // Tells people why it could not be taken up again yet.
   void SetTrouble(const std::string& trouble) { trouble_ = trouble; }
+  // Of a job that has ended: what another one can start from; "" if nothing is kept.
+  const std::string& retained_checkpoint() const { return retained_checkpoint_; }
   // Of the newest STARTED entry; 0 before this leader has taken charge.
   Generation generation() const;
 
@@ -326,6 +328,7 @@ class JobMaster {
   std::vector<DoneWith<std::vector<std::string>>> cancels_;  // wait for the intent
   std::vector<DoneWith<std::vector<std::string>>> forced_;   // wait for the end
   std::vector<std::string> left_behind_;
+  bool leaves_rows_ = false;  // some of left_behind_ are rows of completed checkpoints
 
   // Workers that may still run tasks of an earlier generation.
   std::set<WorkerName> may_have_tasks_;

@@ -202,6 +202,49 @@ TEST_F(CoordinatorEndingTest, ACancelledJobWhoseRowsAreRefusedWaitsUnderTheNextL
   ExpectOutsideSound();
 }
 
+// Given options by which an ended job's checkpoint is deleted, and rows that it leaves unpublished,
+// as the topic refuses them or a user gives them up. Then the checkpoint which lists them is kept,
+// by later leaders too, for they can be published from there alone.
+TEST_F(CoordinatorEndingTest, TheCheckpointOfRowsThatAreLeftBehindIsKept) {
+  for (bool failed : {false, true}) {
+    SCOPED_TRACE(failed);
+    cluster_ = std::make_unique<FakeCluster>();
+    auto first = RunJob(Graph(R"("checkpoint.interval": "1s", "checkpoint.on_failure": "delete")"));
+    cluster_->auto_publish = false;
+    ASSERT_TRUE(Completes(*first, 1));
+    cluster_->settle_answer = OutOfRangeError("a row is too large");
+    if (failed) {
+      cluster_->FailTask(kJob, UnavailableError("lost"));
+      ASSERT_TRUE(Reaches(*first, JobState::kFailed, 10 * kSecondUs));
+    } else {
+      Cancel(*first, /*force=*/true);
+      ASSERT_TRUE(Reaches(*first, JobState::kCanceled, 10 * kSecondUs));
+    }
+    cluster_->Advance(kSecondUs);
+    const std::string kept = Concat("/checkpoints/", kJob, "/chk-1.1");
+    EXPECT_EQ(Manifests(), std::vector{kept});
+    EXPECT_EQ(Get(*first).retained_checkpoint, kept);
+    first->Kill();
+    auto second = cluster_->StartCoordinator("b", /*take_over=*/true);
+    Lead(*second);
+    cluster_->Advance(kSecondUs);
+    EXPECT_EQ(Manifests(), std::vector{kept});
+    EXPECT_EQ(Get(*second).retained_checkpoint, kept);
+    // Who wants to remove the job is told where its rows can be published from.
+    cluster_->disk_view().PutDirectory(Concat("/checkpoints/", kJob, "/staged"));
+    cluster_->disk_view().PutFile(Concat("/checkpoints/", kJob, "/staged/1-out-0-1-0-77"), "rows");
+    const Status removed = Remove(*second);
+    EXPECT_EQ(removed.code(), StatusCode::kFailedPrecondition) << removed;
+    EXPECT_NE(removed.message().find(Concat("weir run --from ", kept)), std::string::npos)
+        << removed;
+    // Another job that starts from there publishes them.
+    cluster_->settle_answer = Status();
+    ASSERT_TRUE(cluster_->Submit(*second, kOther, Graph(), kept).ok());
+    ASSERT_TRUE(Reaches(*second, JobState::kRunning, 10 * kSecondUs, kOther));
+    EXPECT_EQ(cluster_->Count(Fate::kPublished), 2);
+  }
+}
+
 // What subtasks were last seen to wait for is past when nothing of them runs.
 TEST_F(CoordinatorEndingTest, NoSubtaskOfAJobThatPausesOrEndsIsShownToWait) {
   for (bool cancelled : {false, true}) {

@@ -565,6 +565,7 @@ TEST_F(CoordinatorTest, WhatIsStagedStaysUntilTheJobIsRemoved) {
   const Status removed = Remove(*second);
   EXPECT_EQ(removed.code(), StatusCode::kFailedPrecondition);
   EXPECT_NE(removed.message().find(staged), std::string::npos) << removed;
+  EXPECT_EQ(removed.message().find("--from"), std::string::npos) << "nothing to start from";
   EXPECT_EQ(FilesOf("/staged"), std::vector{staged + "/1-out-0-1-0-77"});
   EXPECT_TRUE(Remove(*second, /*force=*/true).ok());
   EXPECT_TRUE(FilesOf("").empty());
