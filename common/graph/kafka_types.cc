@@ -141,6 +141,10 @@ TypeDescriptor KafkaSinkType() {
     WEIR_ASSIGN_OR_RETURN(KafkaSinkConfig parsed, ParseKafkaSinkConfig(config));
     return CheckDeadLetters(parsed, options);
   };
+  d.transaction_timeout_us = [](const Config& config) {
+    StatusOr<KafkaSinkConfig> parsed = ParseKafkaSinkConfig(config);
+    return parsed.ok() ? parsed->transaction_timeout_us : KafkaSinkConfig().transaction_timeout_us;
+  };
   return d;
 }
 

@@ -52,6 +52,9 @@ struct TypeDescriptor {
   std::function<Status(const Config& config, const JobOptions& options)> check_options;
   // Whether a source writes what waits for checkpoints, as every sink may.
   std::function<bool(const Config& config, const JobOptions& options)> owns_committables;
+  // How long publishing what it sealed may take in one transaction, which is lost when it is given
+  // up before. Absent: there is none.
+  std::function<int64_t(const Config& config)> transaction_timeout_us;
   // Absent: it holds none.
   std::function<std::vector<ExclusiveName>(const Config& config, const JobId& job,
                                            const std::string& uid)>

@@ -14,6 +14,7 @@ constexpr int64_t kControlUs = 5 * kSecondUs;
 constexpr int64_t kStartUs = 30 * kSecondUs;
 constexpr int64_t kEndUs = 10 * kSecondUs;
 constexpr int64_t kSettleUs = 60 * kSecondUs;
+constexpr int64_t kSettleGraceUs = kSecondUs;
 
 }  // namespace
 
@@ -113,7 +114,9 @@ void GrpcWorkerGateway::EndTasks(std::string worker_address, EndTasksRequest req
 }
 
 void GrpcWorkerGateway::Settle(std::string worker_address, SettleRequest request, Done done) {
-  impl_->Call<v1::SettleRequest>(worker_address, "/weir.v1.Worker/Settle", request, kSettleUs,
+  const int64_t timeout_us =
+      request.answer_within_us > 0 ? request.answer_within_us + kSettleGraceUs : kSettleUs;
+  impl_->Call<v1::SettleRequest>(worker_address, "/weir.v1.Worker/Settle", request, timeout_us,
                                  std::move(done));
 }
 

@@ -10,11 +10,11 @@
 
 namespace weir {
 
-// Calls workers over gRPC. Deadlines: CheckJob and StartTasks 30 s, EndTasks 10 s, Settle 60 s, all
-// others 5 s. A worker that is killed is reported broken as soon as its system closes the
-// connection; one that shows no life, some time after `silence_timeout_us`.
-// Thread: confined to its executor, which must outlive it; destroyed there or when it has stopped.
-// After its end nothing is reported any more.
+// Calls workers over gRPC. Deadlines: CheckJob and StartTasks 30 s, EndTasks 10 s, Settle 1 s more
+// than the request says (60 s if it says nothing), all others 5 s. A worker that is killed is
+// reported broken as soon as its system closes the connection; one that shows no life, some time
+// after `silence_timeout_us`. Thread: confined to its executor, which must outlive it; destroyed
+// there or when it has stopped. After its end nothing is reported any more.
 class GrpcWorkerGateway : public WorkerGateway {
  public:
   GrpcWorkerGateway(Executor& executor, int64_t silence_timeout_us);

@@ -114,18 +114,21 @@ inline Async<Status> EndTasksOn(CoordinatorEnvironment& environment, const Worke
                                  });
 }
 
+// `give_up`, if any, is set to what ends the wait before its time; to be called as mail.
 inline Async<Status> SettleOn(CoordinatorEnvironment& environment, const WorkerInfo& worker,
-                              SettleRequest request, int64_t timeout_us) {
+                              SettleRequest request, int64_t timeout_us,
+                              std::function<void(Status)>* give_up = nullptr) {
   WorkerGateway& gateway = environment.gateway;
   // It answers by then with what keeps it from settling; silence is told a little later.
   constexpr int64_t kGraceUs = 500'000;
   request.answer_within_us = timeout_us;
   std::string what = Concat("worker ", worker.name);
-  return CallWithTimeout<Status>(
-      environment.timers, timeout_us + kGraceUs, std::move(what),
-      [&gateway, address = worker.control_address, request = std::move(request)](auto done) {
-        gateway.Settle(address, request, std::move(done));
-      });
+  return CallWithTimeout<Status>(environment.timers, timeout_us + kGraceUs, std::move(what),
+                                 [&gateway, address = worker.control_address,
+                                  request = std::move(request), give_up](auto done) {
+                                   if (give_up != nullptr) *give_up = done;
+                                   gateway.Settle(address, request, std::move(done));
+                                 });
 }
 
 }  // namespace weir

@@ -3,6 +3,7 @@
 
 #include "common/base/concat.h"
 #include "common/base/log.h"
+#include "common/graph/type_descriptor.h"
 #include "coordinator/job/effects.h"
 #include "coordinator/job/job_master.h"
 #include "coordinator/job/settle_requests.h"
@@ -17,6 +18,18 @@ constexpr int64_t kSettleTimeoutUs = 2'000'000;
 constexpr int64_t kSettleEachUs = 20'000;  // more for each committable
 constexpr int64_t kSettleTimeoutMaxUs = 60'000'000;
 constexpr int64_t kGiveBackTimeoutUs = 10'000'000;
+
+// The next attempt fences one that is still at it, and nothing of an open transaction stays: some
+// attempt has to be given all the time that a transaction may take, and half as much again for what
+// comes before it. A worker that dies meanwhile is not waited for: its connection breaks.
+int64_t SettleTimeoutMaxUs(const JobVertex& vertex) {
+  auto type = BuiltinTypes().find(vertex.type);
+  if (type == BuiltinTypes().end() || !type->second.transaction_timeout_us) {
+    return kSettleTimeoutMaxUs;
+  }
+  const int64_t transaction_us = type->second.transaction_timeout_us(vertex.config);
+  return std::max(kSettleTimeoutMaxUs, transaction_us + transaction_us / 2);
+}
 
 }  // namespace
 
@@ -87,10 +100,11 @@ Co<void> JobMaster::EndTasksEverywhere(Generation up_to, bool finish) {
 // refused for good by a user error and `refusal` wants to have it, or the job ends and its rows are
 // refused for good. These end a generation that is about to start, and this flow with it.
 Co<bool> JobMaster::SettleVertex(SettleRequest request, Status* refusal) {
-  // The next attempt fences one that is still at it.
-  int64_t timeout_us =
+  const int64_t timeout_max_us = SettleTimeoutMaxUs(request.vertex);
+  const int64_t timeout_first_us =
       std::min(kSettleTimeoutUs + kSettleEachUs * static_cast<int64_t>(request.committables.size()),
-               kSettleTimeoutMaxUs);
+               timeout_max_us);
+  int64_t timeout_us = timeout_first_us;
   size_t attempt = 0;
   while (true) {
     int64_t wait_us = kRetryUs;
@@ -106,7 +120,9 @@ Co<bool> JobMaster::SettleVertex(SettleRequest request, Status* refusal) {
       SettleOrders::Order order = office_.settle_orders.Give();
       request.order = order.number();
       SettleRequest copy = request;
-      Status status = co_await SettleOn(environment_, worker, std::move(copy), timeout_us);
+      Status status =
+          co_await SettleOn(environment_, worker, std::move(copy), timeout_us, &give_up_settle_);
+      give_up_settle_ = nullptr;
       if (status.ok()) {
         unresponsive_.erase(worker.name);
         co_return true;
@@ -129,7 +145,7 @@ Co<bool> JobMaster::SettleVertex(SettleRequest request, Status* refusal) {
         EndRun(std::move(outcome));
       }
       if (force_ && attempt >= names.size()) co_return false;
-      timeout_us = std::min(timeout_us * 2, kSettleTimeoutMaxUs);
+      timeout_us = force_ ? timeout_first_us : std::min(timeout_us * 2, timeout_max_us);
       std::string waits =
           Concat("the output of ", request.vertex.uid, " to be settled: ", status.message());
       if (!waiting_for_.text().starts_with(waits)) Event(Concat("waits for ", waits));
@@ -157,6 +173,13 @@ Co<void> JobMaster::CancelJob() {
   EnterState(JobState::kCancelling);
   AnswerIntent();
   co_await EndJob(JobState::kCanceled, "cancelled by a user");
+}
+
+void JobMaster::HurrySettle() {
+  if (!ending_ || !give_up_settle_) return;
+  environment_.timers.After(kSettleTimeoutUs, [give_up = give_up_settle_] {
+    give_up(UnavailableError("not waited for any longer"));
+  });
 }
 
 void JobMaster::AnswerIntent() {

@@ -513,6 +513,7 @@ void JobMaster::Cancel(bool force, DoneWith<std::vector<std::string>> done) {
   cancel_requested_ = true;
   if (force) {
     force_ = true;
+    HurrySettle();
     forced_.push_back(std::move(done));
   } else if (cancelling_durable_ || ending_) {
     done(std::vector<std::string>());  // its state tells what it ends as

@@ -252,6 +252,8 @@ class JobMaster {
   Co<void> EndTasksAt(WorkerName worker, EndTasksRequest request, int64_t until_us,
                       std::shared_ptr<Gather> gather);
   Co<bool> SettleVertex(SettleRequest request, Status* refusal = nullptr);
+  // An order that is waited for at the end of the job is so for little longer.
+  void HurrySettle();
   Co<void> CancelJob();
   Co<void> FailJob(std::string reason);
   Co<void> EndJob(JobState end, std::string reason);
@@ -329,6 +331,7 @@ class JobMaster {
   std::vector<DoneWith<std::vector<std::string>>> forced_;   // wait for the end
   std::vector<std::string> left_behind_;
   bool leaves_rows_ = false;  // some of left_behind_ are rows of completed checkpoints
+  std::function<void(Status)> give_up_settle_;  // the order that is waited for, if any
 
   // Workers that may still run tasks of an earlier generation.
   std::set<WorkerName> may_have_tasks_;

@@ -461,6 +461,17 @@ TEST_F(RpcLoopbackTest, NoAnswerInTimeIsUnavailableAndNamed) {
   });
 }
 
+// Who gives an order to settle says how long it may take: there is no other limit.
+TEST_F(RpcLoopbackTest, AnOrderToSettleIsWaitedForALittleLongerThanItSays) {
+  GrpcWorkerGateway gateway(loop_, kSilenceUs);
+  OnLoop([&] { worker_.silent = true; });
+  SettleRequest settle;
+  settle.answer_within_us = 50'000;
+  Status status = Ask<Status>([&](auto done) { gateway.Settle(worker_address_, settle, done); });
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(status.message(), "no answer from " + worker_address_ + " within 1050ms");
+}
+
 TEST_F(RpcLoopbackTest, AServerThatAcceptsAndSaysNothingIsUnavailable) {
   ClosedPort port;
   port.Listen();

@@ -245,6 +245,40 @@ TEST_F(CoordinatorEndingTest, TheCheckpointOfRowsThatAreLeftBehindIsKept) {
   }
 }
 
+// The next order to settle fences the one before it in the middle of its transaction: one of them
+// has to be given as long as a transaction may take.
+TEST_F(CoordinatorEndingTest, AnOrderToSettleIsWaitedForAsLongAsATransactionMayTake) {
+  auto process = RunJob(R"({"name": "slow", "options": {"checkpoint.interval": "1s"},
+    "vertices": [
+      {"uid": "gen", "type": "generator", "config": {"rows": 100}},
+      {"uid": "out", "type": "kafka.sink",
+       "config": {"brokers": "127.0.0.1:9092", "topic": "counts", "format": "json",
+                  "transaction_timeout": "5min"}}],
+    "edges": [{"from": "gen", "to": "out"}]})");
+  ASSERT_TRUE(Completes(*process, 1));
+  cluster_->hold_settles = true;
+  cluster_->FailTask(kJob, UnavailableError("disk is slow"));
+  ASSERT_TRUE(cluster_->Until(
+      [&] {
+        return !cluster_->settles.empty() &&
+               cluster_->settles.back().answer_within_us > 300 * kSecondUs;
+      },
+      900 * kSecondUs));
+  cluster_->Advance(300 * kSecondUs);
+  EXPECT_EQ(Confirm(*process, cluster_->settles.back()), StatusCode::kOk);
+  // Who ends the job by force does not wait for that.
+  cluster_->settles.clear();
+  Cancel(*process);
+  ASSERT_TRUE(cluster_->Until(
+      [&] {
+        return !cluster_->settles.empty() &&
+               cluster_->settles.back().answer_within_us > 100 * kSecondUs;
+      },
+      300 * kSecondUs));
+  Cancel(*process, /*force=*/true);
+  EXPECT_TRUE(Reaches(*process, JobState::kCanceled, 3 * kSecondUs));
+}
+
 // What subtasks were last seen to wait for is past when nothing of them runs.
 TEST_F(CoordinatorEndingTest, NoSubtaskOfAJobThatPausesOrEndsIsShownToWait) {
   for (bool cancelled : {false, true}) {
