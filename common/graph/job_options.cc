@@ -147,8 +147,7 @@ const std::vector<Option>& Options() {
        }},
       {"checkpoint.on_cancel", "delete", "delete, keep",
        "what becomes of the last completed checkpoint when the job is cancelled; kept where rows "
-       "of "
-       "it were left unpublished",
+       "of it were left unpublished",
        [](const std::string& text, JobOptions* o) {
          return ParseRetention(text, &o->checkpoint_on_cancel);
        }},
