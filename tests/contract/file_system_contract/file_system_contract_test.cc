@@ -23,6 +23,7 @@
 #include "common/storage/posix_file_system.h"
 #include "tests/support/manual_executor.h"
 #include "tests/support/memory_file_system.h"
+#include "tests/support/stopping_pool.h"
 
 namespace {
 
@@ -489,13 +490,7 @@ TEST(PosixFileSystem, RemovesAlsoWhenThePoolStops) {
   files->Remove(root + "/behind", [](Status) { FAIL() << "answered"; });
   files->Remove(root + "/queued", [](Status) { FAIL() << "answered"; });
   std::thread stopper([&] { pool.Stop(); });
-  // Stop has been asked for once posts are dropped.
-  auto probe = std::make_shared<int>();
-  while (true) {
-    pool.Post([probe] {});
-    if (probe.use_count() == 1) break;
-    probe = std::make_shared<int>();
-  }
+  WaitUntilItStops(pool);
   files->Remove(root + "/refused", [](Status) { FAIL() << "answered"; });
   files.reset();
   slow.End();

@@ -12,6 +12,8 @@
 #include <set>
 #include <string>
 
+#include "tests/support/stopping_pool.h"
+
 namespace weir {
 namespace {
 
@@ -100,13 +102,7 @@ TEST(IoPool, StopWaitsForTheRunningJobAndDropsTheRest) {
   pool.Start();
   entered.get_future().wait();
   std::thread stopper([&] { pool.Stop(); });
-  // Stop has been asked for once posts are dropped.
-  auto probe = std::make_shared<int>();
-  while (true) {
-    pool.Post([probe] {});
-    if (probe.use_count() == 1) break;
-    probe = std::make_shared<int>();
-  }
+  WaitUntilItStops(pool);
   leave.set_value();
   stopper.join();
   EXPECT_TRUE(finished);
