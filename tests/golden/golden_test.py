@@ -17,7 +17,7 @@ from jobs import check_clean, visible
 
 CHECKPOINTS = {"checkpoint.interval": "50ms", "restart.backoff_max": "500ms"}
 SECONDS = 4  # of a run that something is to happen to
-TRIES = 3    # each takes twice as long: on a busy machine a job may be done before it is hit
+TRIES = 4    # each takes twice as long: on a busy machine a job may be done before it is hit
 
 
 class GoldenCase(unittest.TestCase):

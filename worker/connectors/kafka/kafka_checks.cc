@@ -15,10 +15,9 @@
 namespace weir {
 namespace {
 
-constexpr int64_t kTimeoutUs = 4'500'000;
+constexpr int64_t kTimeoutUs = 4'000'000;
 // Also of the last question, when those before it took all the time.
 constexpr int64_t kQuestionTimeoutUsMin = 100'000;
-constexpr int64_t kLookTimeoutUsMax = 4'000'000;
 constexpr int64_t kQuestionTimeoutUsMax = 3'000'000;
 constexpr size_t kTopicsShownMax = 5;
 
@@ -35,7 +34,7 @@ class Questions {
   Async<StatusOr<KafkaClusterView>> Look(std::vector<std::string> wanted) const {
     return Async<StatusOr<KafkaClusterView>>(
         [this, wanted = std::move(wanted)](std::function<void(StatusOr<KafkaClusterView>)> done) {
-          admin_.Look(owner_, cluster_, wanted, Left(kLookTimeoutUsMax), std::move(done));
+          admin_.Look(owner_, cluster_, wanted, Left(kTimeoutUs), std::move(done));
         });
   }
   Async<StatusOr<KafkaTopic>> Describe(std::string topic) const {
