@@ -59,12 +59,6 @@ bool IsUnknown(rd_kafka_resp_err_t code) {
          code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC || code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
 }
 
-// What is wrong with one partition of a question.
-rd_kafka_resp_err_t ErrorOf(const rd_kafka_topic_partition_t& partition) {
-  const bool unanswered = partition.err == RD_KAFKA_RESP_ERR__IN_PROGRESS;
-  return unanswered ? RD_KAFKA_RESP_ERR_NO_ERROR : partition.err;
-}
-
 // Messages that were taken together.
 struct Block {
   // Of one partition, one behind the other.
@@ -358,7 +352,7 @@ struct Client : public std::enable_shared_from_this<Client> {
     const rd_kafka_resp_err_t error = rd_kafka_offsets_for_times(handle, list.get(), kQuestionMs);
     // Those of partitions tell more: without any leader the others are called unknown.
     for (size_t i = 0; i < partitions.size(); ++i) {
-      const rd_kafka_resp_err_t own = ErrorOf(list->elems[i]);
+      const rd_kafka_resp_err_t own = RdkafkaErrorOf(list->elems[i]);
       if (own == RD_KAFKA_RESP_ERR_NO_ERROR) continue;
       if (own == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) LookForLeaders(partitions[i].topic);
       return Failed(Concat(what, ToString(partitions[i])), own);
@@ -395,7 +389,7 @@ struct Client : public std::enable_shared_from_this<Client> {
                                const rd_kafka_topic_partition_list_t& list) const {
     MaybeOffsets offsets;
     for (int i = 0; i < list.cnt; ++i) {
-      const rd_kafka_resp_err_t own = ErrorOf(list.elems[i]);
+      const rd_kafka_resp_err_t own = RdkafkaErrorOf(list.elems[i]);
       if (own != RD_KAFKA_RESP_ERR_NO_ERROR) return Failed(what, own);
       offsets.emplace_back();
       if (list.elems[i].offset >= 0) offsets.back() = list.elems[i].offset;

@@ -515,10 +515,9 @@ StatusOr<std::vector<int64_t>> RdkafkaInstance::FindEnds() {
   rd_kafka_poll(client_, 0);
   std::vector<int64_t> ends;
   for (int i = 0; i < list->cnt; ++i) {
-    const rd_kafka_resp_err_t own = list->elems[i].err;
+    const rd_kafka_resp_err_t own = RdkafkaErrorOf(list->elems[i]);
     ends.push_back(list->elems[i].offset);
-    // Tells more: without any leader the question as a whole is answered by "unknown".
-    if (own == RD_KAFKA_RESP_ERR_NO_ERROR || own == RD_KAFKA_RESP_ERR__IN_PROGRESS) continue;
+    if (own == RD_KAFKA_RESP_ERR_NO_ERROR) continue;
     error = own;
     break;
   }
@@ -527,7 +526,7 @@ StatusOr<std::vector<int64_t>> RdkafkaInstance::FindEnds() {
     // For the next question: that there is none librdkafka believes for minutes.
     const rd_kafka_metadata_t* metadata = nullptr;
     rd_kafka_metadata(client_, 0, topic_.get(), &metadata, kLookMs);
-    if (metadata != nullptr) rd_kafka_metadata_destroy(metadata);
+    const RdkafkaPtr<const rd_kafka_metadata_t> held(metadata);
   }
   const std::string silence = RdkafkaSilence(error, options_.cluster.brokers);
   const std::string at = silence.empty() ? Concat(" at ", options_.cluster.brokers) : "";

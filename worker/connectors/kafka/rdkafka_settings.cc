@@ -91,6 +91,11 @@ Status RdkafkaStatus(rd_kafka_resp_err_t code, std::string message) {
 
 std::string_view RdkafkaText(rd_kafka_resp_err_t code) { return rd_kafka_err2str(code); }
 
+rd_kafka_resp_err_t RdkafkaErrorOf(const rd_kafka_topic_partition_t& partition) {
+  const bool unanswered = partition.err == RD_KAFKA_RESP_ERR__IN_PROGRESS;
+  return unanswered ? RD_KAFKA_RESP_ERR_NO_ERROR : partition.err;
+}
+
 std::string RdkafkaSilence(rd_kafka_resp_err_t code, std::string_view brokers) {
   switch (code) {
     case RD_KAFKA_RESP_ERR__TIMED_OUT:

@@ -48,6 +48,10 @@ Status RdkafkaStatus(rd_kafka_resp_err_t code, std::string message);
 // "Broker: Unknown topic or partition".
 std::string_view RdkafkaText(rd_kafka_resp_err_t code);
 
+// What is wrong with one partition of a question about several. It tells more than the error of the
+// question: where no partition has a leader that is "unknown". One that was not asked has none.
+rd_kafka_resp_err_t RdkafkaErrorOf(const rd_kafka_topic_partition_t& partition);
+
 // Begins a message about a call: that the brokers do not answer where the code says so, else "".
 std::string RdkafkaSilence(rd_kafka_resp_err_t code, std::string_view brokers);
 

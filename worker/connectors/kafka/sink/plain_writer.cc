@@ -37,7 +37,7 @@ void PlainWriter::Write(std::string blocks, int64_t rows) {
   const int64_t bytes = static_cast<int64_t>(blocks.size());
   waiting_bytes_ += bytes;
   given_ = {.rows = given_.rows + rows, .bytes = given_.bytes + bytes};
-  items_.push_back({.blocks = std::move(blocks), .done = nullptr, .given = given_});
+  items_.push_back({.blocks = std::move(blocks), .done = nullptr, .given = {}});
   changed_.Notify();
 }
 

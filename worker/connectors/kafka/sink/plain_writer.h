@@ -67,7 +67,7 @@ class PlainWriter : public CommittableOwner {
   struct Item {
     std::string blocks;
     std::function<void(StatusOr<std::vector<Committable>>)> done;
-    Amount given;  // until then
+    Amount given;  // of a Prepare: in front of it
   };
 
   Co<void> SendInOrder();
