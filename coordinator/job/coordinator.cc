@@ -479,19 +479,21 @@ Co<StatusOr<SubmitResponse>> Coordinator::Store(SubmitRequest request, Submissio
     if (!manifest.ok()) co_return manifest.status();
     restored = *std::move(manifest);
   }
-  StatusOr<std::string> staged =
-      co_await registry_.Stage(id, submission.graph.library_sha256, std::move(request.library));
-  if (!staged.ok()) co_return staged.status();
-  std::string directory = *staged;
-
   StoredJob stored;
   stored.record.id = id;
   std::vector<SettleRequest> succession;
   if (restored) {
     stored.record.graph = submission.graph;
-    succession = co_await MakeSuccessionRequests(environment_.files, stored.record, *restored,
-                                                 ParentPath(restore_from));
+    StatusOr<std::vector<SettleRequest>> requests = co_await MakeSuccessionRequests(
+        environment_.files, stored.record, *restored, ParentPath(restore_from));
+    if (!requests.ok()) co_return requests.status();
+    succession = *std::move(requests);
   }
+  StatusOr<std::string> staged =
+      co_await registry_.Stage(id, submission.graph.library_sha256, std::move(request.library));
+  if (!staged.ok()) co_return staged.status();
+  std::string directory = *staged;
+
   StatusOr<bool> checked =
       co_await CheckOnWorker(id, directory, &submission.graph, std::move(succession));
   Status status = checked.status();

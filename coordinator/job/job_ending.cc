@@ -96,6 +96,13 @@ Co<void> JobMaster::EndTasksEverywhere(Generation up_to, bool finish) {
   while (gather->open > 0) co_await gather->changed.Wait();
 }
 
+std::vector<WorkerName> JobMaster::ResponsiveFirst() const {
+  std::vector<WorkerName> names = office_.workers.Names();
+  std::stable_partition(names.begin(), names.end(),
+                        [&](const WorkerName& name) { return !unresponsive_.contains(name); });
+  return names;
+}
+
 // On any worker, again and again, until one of them has done it. False: given up by force, or
 // refused for good by a user error and `refusal` wants to have it, or the job ends and its rows are
 // refused for good. These end a generation that is about to start, and this flow with it.
@@ -108,10 +115,7 @@ Co<bool> JobMaster::SettleVertex(SettleRequest request, Status* refusal) {
   size_t attempt = 0;
   while (true) {
     int64_t wait_us = kRetryUs;
-    std::vector<WorkerName> names = office_.workers.Names();
-    // Those that did not end their tasks in time may not answer this either.
-    std::stable_partition(names.begin(), names.end(),
-                          [&](const WorkerName& name) { return !unresponsive_.contains(name); });
+    std::vector<WorkerName> names = ResponsiveFirst();
     if (names.empty()) {
       if (force_) co_return false;
       waiting_for_ = Concat("a worker to settle the output of ", request.vertex.uid);
@@ -280,9 +284,14 @@ Co<bool> JobMaster::SettleForEnd(JobState end) {
 Co<void> JobMaster::GiveBackForeign() {
   Status loaded = co_await LoadRestore();
   if (!loaded.ok()) co_return;
-  std::vector<SettleRequest> requests = co_await MakeForeignSettles();
-  for (SettleRequest& request : requests) {
-    std::vector<WorkerName> names = office_.workers.Names();
+  StatusOr<std::vector<SettleRequest>> requests = co_await MakeForeignSettles();
+  if (!requests.ok()) {
+    Event(Concat("does not give back the output of job ", restore_.manifest.job, ": ",
+                 requests.status().message()));
+    co_return;
+  }
+  for (SettleRequest& request : *requests) {
+    std::vector<WorkerName> names = ResponsiveFirst();
     if (names.empty()) co_return;
     const WorkerInfo worker = *office_.workers.Find(names.front());
     const std::string uid = request.vertex.uid;

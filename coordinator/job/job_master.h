@@ -251,6 +251,8 @@ class JobMaster {
   Co<void> EndTasksEverywhere(Generation up_to, bool finish);
   Co<void> EndTasksAt(WorkerName worker, EndTasksRequest request, int64_t until_us,
                       std::shared_ptr<Gather> gather);
+  // All workers; those that did not end their tasks in time may not answer anything else either.
+  std::vector<WorkerName> ResponsiveFirst() const;
   Co<bool> SettleVertex(SettleRequest request, Status* refusal = nullptr);
   // An order that is waited for at the end of the job is so for little longer.
   void HurrySettle();
@@ -270,7 +272,7 @@ class JobMaster {
   std::vector<SettleRequest> MakeSettles(const CheckpointManifest& manifest,
                                          Generation generation) const;
   // Of what the job that restore_ is from left behind, this job its successor.
-  Co<std::vector<SettleRequest>> MakeForeignSettles();
+  Co<StatusOr<std::vector<SettleRequest>>> MakeForeignSettles();
   std::vector<SettleRequest> WithSender(std::vector<SettleRequest> requests) const;
 
   CoordinatorEnvironment& environment_;

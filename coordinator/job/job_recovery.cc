@@ -117,17 +117,28 @@ Co<void> JobMaster::StartGeneration() {
   }
 }
 
-Co<std::vector<SettleRequest>> JobMaster::MakeForeignSettles() {
-  std::vector<SettleRequest> requests = co_await MakeSuccessionRequests(
+Co<StatusOr<std::vector<SettleRequest>>> JobMaster::MakeForeignSettles() {
+  StatusOr<std::vector<SettleRequest>> requests = co_await MakeSuccessionRequests(
       environment_.files, record_, restore_.manifest, restore_.directory);
-  co_return WithSender(std::move(requests));
+  if (!requests.ok()) co_return requests.status();
+  co_return WithSender(*std::move(requests));
 }
 
 // Publishes what the checkpoint of another job lists, and takes its output over. A refusal (user
 // error) ends a job that has not run yet: another one went on from there, or nobody can tell.
 Co<Status> JobMaster::SettleForeign() {
-  std::vector<SettleRequest> requests = co_await MakeForeignSettles();
-  for (SettleRequest& request : requests) {
+  StatusOr<std::vector<SettleRequest>> requests = co_await MakeForeignSettles();
+  while (!requests.ok()) {
+    const StatusCode code = requests.status().code();
+    if (code == StatusCode::kDataLoss || code == StatusCode::kFailedPrecondition) {
+      co_return requests.status();
+    }
+    trouble_ = Concat("storage: ", requests.status().message());
+    co_await Sleep(environment_.timers, kRetryUs);
+    requests = co_await MakeForeignSettles();
+  }
+  trouble_.clear();
+  for (SettleRequest& request : *requests) {
     waiting_for_ =
         Concat("the output of ", request.vertex.uid, " of job ", request.job, " to be published");
     Status refusal;

@@ -1,7 +1,9 @@
 #include "coordinator/job/settle_requests.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "common/base/concat.h"
 #include "common/graph/job_options.h"
 #include "common/graph/type_descriptor.h"
 
@@ -36,17 +38,37 @@ std::vector<SettleRequest> MakeSettleRequests(const JobRecord& record,
   return requests;
 }
 
-Co<std::vector<SettleRequest>> MakeSuccessionRequests(FileSystem& files, JobRecord successor,
-                                                      CheckpointManifest manifest,
-                                                      std::string directory) {
+Co<StatusOr<std::vector<SettleRequest>>> MakeSuccessionRequests(FileSystem& files,
+                                                                JobRecord successor,
+                                                                CheckpointManifest manifest,
+                                                                std::string directory) {
   JobRecord other = successor;
   other.id = manifest.job;
-  StatusOr<std::string> bytes = co_await ReadWhole(files, JoinPath(directory, "job.pb"));
-  if (bytes.ok()) {
+  const std::string path = JoinPath(directory, "job.pb");
+  StatusOr<std::string> bytes = co_await ReadWhole(files, path);
+  // Any other error is not "there is none": another graph would settle other identities.
+  const bool recorded = bytes.status().code() != StatusCode::kNotFound;
+  if (recorded) {
+    if (!bytes.ok()) co_return bytes.status();
     StatusOr<JobRecord> stored = DecodeJobRecord(*bytes);
-    if (stored.ok()) other = *std::move(stored);
+    if (!stored.ok()) co_return DataLossError(Concat(path, ": ", stored.status().message()));
+    other = *std::move(stored);
   }
   std::vector<SettleRequest> requests = MakeSettleRequests(other, manifest, directory);
+  for (const OperatorSnapshot& snapshot : manifest.snapshots) {
+    if (snapshot.committables.empty()) continue;
+    const bool known = std::any_of(requests.begin(), requests.end(), [&](const auto& request) {
+      return request.vertex.uid == snapshot.uid;
+    });
+    if (known) continue;
+    co_return FailedPreconditionError(
+        Concat("checkpoint ", manifest.checkpoint, " of job ", manifest.job, " lists rows of ",
+               snapshot.uid, " that may have to be published, and ",
+               recorded ? Concat(path, " has no such vertex")
+                        : Concat("nothing tells where: ", path,
+                                 " does not exist (copy it with the checkpoint), and this job has "
+                                 "no such vertex")));
+  }
   std::erase_if(requests, [](const SettleRequest& one) { return one.committables.empty(); });
   for (SettleRequest& request : requests) {
     request.successor = successor.id;

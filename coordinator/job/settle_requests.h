@@ -23,8 +23,11 @@ std::vector<SettleRequest> MakeSettleRequests(const JobRecord& record,
 // `successor` starts from it. The job's record lies there too; a checkpoint that somebody copied
 // may have none, and is settled as if the graph had been the successor's. REQUIRES: that job has
 // ended; so nothing of it is aborted: generation 0 is below all.
-Co<std::vector<SettleRequest>> MakeSuccessionRequests(FileSystem& files, JobRecord successor,
-                                                      CheckpointManifest manifest,
-                                                      std::string directory);
+// Errors: kDataLoss (the record is damaged), kFailedPrecondition (rows are listed of a vertex that
+// the graph does not have), and those of storage, which may pass.
+Co<StatusOr<std::vector<SettleRequest>>> MakeSuccessionRequests(FileSystem& files,
+                                                                JobRecord successor,
+                                                                CheckpointManifest manifest,
+                                                                std::string directory);
 
 }  // namespace weir

@@ -525,6 +525,38 @@ TEST_F(CoordinatorTest, WhoGoesOnFromAnOutputIsSaidWhenItIsSettled) {
   EXPECT_TRUE(cluster_->settles[1].ends);
 }
 
+// Given a job that starts from another one's checkpoint, when it is cancelled while a worker stands
+// still, then it is the other worker that gives the output back: the one attempt is not lost.
+TEST_F(CoordinatorTest, AnOutputIsGivenBackByAWorkerThatAnswers) {
+  auto process = RunJob(Graph(R"("checkpoint.interval": "1s", "checkpoint.on_cancel": "keep")"));
+  ASSERT_TRUE(Completes(*process, 2));
+  Cancel(*process);
+  ASSERT_TRUE(Reaches(*process, JobState::kCanceled));
+  cluster_->Advance(kSecondUs);
+  const std::string retained = Get(*process).retained_checkpoint;
+  ASSERT_TRUE(
+      cluster_->Submit(*process, kOther, Graph(R"("checkpoint.interval": "off")"), retained).ok());
+  ASSERT_TRUE(Reaches(*process, JobState::kRunning, 10 * kSecondUs, kOther));
+  cluster_->calls.clear();
+  process->coordinator->Cancel(kOther.value(), false, [](auto) {});
+  std::string silent;
+  for (int i = 1; i < 10; ++i) {
+    FakeCluster::Worker* worker = cluster_->At(Concat("worker-1:", i));
+    if (worker == nullptr) continue;
+    worker->silent = true;
+    silent = worker->info.control_address;
+  }
+  ASSERT_NE(silent, "");
+  ASSERT_TRUE(Reaches(*process, JobState::kCanceled, 30 * kSecondUs, kOther));
+  int settles = 0;
+  for (const FakeCluster::Call& call : cluster_->calls) {
+    if (call.what != "settle") continue;
+    ++settles;
+    EXPECT_NE(call.worker, silent);
+  }
+  EXPECT_EQ(settles, 2) << "its own output, and what it took over";
+}
+
 TEST_F(CoordinatorTest, AJobThatMayNotGoOnFromAnOutputFailsBeforeItRuns) {
   auto process = RunJob(Graph(R"("checkpoint.interval": "1s", "checkpoint.on_cancel": "keep")"));
   ASSERT_TRUE(Completes(*process, 2));
@@ -540,6 +572,71 @@ TEST_F(CoordinatorTest, AJobThatMayNotGoOnFromAnOutputFailsBeforeItRuns) {
       << why;
   EXPECT_NE(why.find("another job has gone on"), std::string::npos) << why;
   EXPECT_EQ(CallsOf("start", "a"), 2) << "of the first job alone";
+}
+
+// Given a kept checkpoint whose record cannot be read for a while, when a job starts from it, then
+// it waits: "no record" would mean its own graph, which may name another output.
+TEST_F(CoordinatorTest, ARecordThatCannotBeReadIsNotTakenForOneThatIsNotThere) {
+  auto process = RunJob(Graph(R"("checkpoint.interval": "1s", "checkpoint.on_cancel": "keep")"));
+  ASSERT_TRUE(Completes(*process, 2));
+  Cancel(*process);
+  ASSERT_TRUE(Reaches(*process, JobState::kCanceled));
+  cluster_->Advance(kSecondUs);
+  const std::string retained = Get(*process).retained_checkpoint;
+  cluster_->settles.clear();
+  int reads = 0;
+  process->files->set_before([&](std::string_view operation, const std::string& path) {
+    if (operation != "read" || !path.ends_with("/restored/job.pb")) return Status();
+    ++reads;
+    return UnavailableError("input/output error");
+  });
+  ASSERT_TRUE(cluster_->Submit(*process, kOther, Graph(), retained).ok());
+  cluster_->Advance(3 * kSecondUs);
+  EXPECT_GT(reads, 1);
+  EXPECT_EQ(cluster_->settles.size(), 0u);
+  EXPECT_NE(Get(*process, kOther).waiting_for.find("input/output error"), std::string::npos);
+  process->files->set_before({});
+  ASSERT_TRUE(Reaches(*process, JobState::kRunning, 10 * kSecondUs, kOther));
+  EXPECT_EQ(cluster_->settles.size(), 1u);
+}
+
+// A record that is damaged is no missing one either; and without any a job that lacks a vertex
+// with rows to be published would leave them behind in silence.
+TEST_F(CoordinatorTest, NoJobStartsWhereNothingTellsWhereListedRowsBelong) {
+  auto process = RunJob(Graph(R"("checkpoint.interval": "1s", "checkpoint.on_cancel": "keep")"));
+  ASSERT_TRUE(Completes(*process, 2));
+  Cancel(*process);
+  ASSERT_TRUE(Reaches(*process, JobState::kCanceled));
+  cluster_->Advance(kSecondUs);
+  const std::string retained = Get(*process).retained_checkpoint;
+  const std::string record = Concat("/checkpoints/", kJob, "/job.pb");
+  const std::string bytes = cluster_->disk_view().Bytes(record);
+  cluster_->settles.clear();
+
+  std::string damaged = bytes;
+  damaged[damaged.size() / 2] ^= 1;
+  cluster_->disk_view().PutFile(record, damaged);
+  Status status = cluster_->Submit(*process, kOther, Graph(), retained).status();
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status;
+  EXPECT_NE(status.message().find(record), std::string::npos) << status;
+
+  cluster_->disk_view().Delete(record);
+  std::string renamed = Graph();
+  for (size_t at = renamed.find(R"("out")"); at != std::string::npos;
+       at = renamed.find(R"("out")", at + 1)) {
+    renamed.replace(at, 5, R"("new")");
+  }
+  status = cluster_->Submit(*process, kOther, renamed, retained).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status;
+  for (const std::string& word :
+       {std::string("checkpoint 2"), std::string("rows of out"), record}) {
+    EXPECT_NE(status.message().find(word), std::string::npos) << word << ": " << status;
+  }
+  EXPECT_EQ(cluster_->settles.size(), 0u);
+  // The same vertex in a job of one's own: as if the graph had been this one.
+  ASSERT_TRUE(cluster_->Submit(*process, kOther, Graph(), retained).ok());
+  ASSERT_TRUE(Reaches(*process, JobState::kRunning, 10 * kSecondUs, kOther));
+  EXPECT_EQ(cluster_->settles.size(), 1u);
 }
 
 // What is staged belongs to the sinks: a coordinator knows none of it to be superfluous.
