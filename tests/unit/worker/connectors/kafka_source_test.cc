@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "common/base/concat.h"
 #include "tests/support/connector_contexts.h"
@@ -99,9 +100,13 @@ TEST_F(KafkaSourceTest, PositionsAreText) {
   EXPECT_EQ(EncodeKafkaPosition({7, std::nullopt, std::nullopt, false}), "7");
   EXPECT_EQ(DecodeKafkaPosition("7 to 9")->to, 9);
   EXPECT_EQ(DecodeKafkaPosition("7 row 6 -1 0000000000a1b2c3")->row->timestamp_ms, -1);
-  for (const char* bad :
-       {"", "x", "-1", "7 ", "7 row", "7 row 7 0 0000000000a1b2c3", "7 row 6 -2 0000000000a1b2c3",
-        "7 row 6 0 a1b2c3", "7 to", "7 to -1", "7 en", "7 end to 9"}) {
+  for (int64_t timestamp_ms : {std::numeric_limits<int64_t>::min(), int64_t{-2}}) {
+    const KafkaPosition old{7, KafkaRowMark{6, timestamp_ms, 0xa1b2c3}, std::nullopt, false};
+    EXPECT_EQ(DecodeKafkaPosition(EncodeKafkaPosition(old)), old) << timestamp_ms;
+  }
+  for (const char* bad : {"", "x", "-1", "7 ", "7 row", "7 row 7 0 0000000000a1b2c3",
+                          "7 row 6 9223372036854775808 0000000000a1b2c3", "7 row 6 0 a1b2c3",
+                          "7 to", "7 to -1", "7 en", "7 end to 9"}) {
     EXPECT_FALSE(DecodeKafkaPosition(bad).has_value()) << bad;
   }
   EXPECT_EQ(*ParseTopicPartition("a.b/12"), (TopicPartition{"a.b", 12}));
@@ -133,6 +138,19 @@ TEST_F(KafkaSourceTest, APositionIsTheNextOffsetAndTheRowInFrontOfIt) {
   EXPECT_THAT(Ids(), ElementsAre(1, 2));
   // XXH3_64 of the value with the seed XXH3_64 of no key (of seed 0) plus 1.
   EXPECT_THAT(Positions(), ElementsAre(SplitState{"t/0", "2 row 1 1001 adaed4c510648240"}));
+}
+
+// Of the 20th of July 1969, as who digitises old papers may give it.
+TEST_F(KafkaSourceTest, AJobGoesOnBehindARowFromBefore1970) {
+  AddRows(0, 1, 1);
+  cluster_.MakeLog("t", 0).rows[0].timestamp_ms = -14'182'940'000;
+  ASSERT_TRUE(Open(Reading()).ok());
+  EXPECT_THAT(Ids(), ElementsAre(1));
+  const std::vector<SplitState> positions = Positions();
+  AddRows(0, 2, 2);
+  const Status opened = Open(Reading(), positions);
+  ASSERT_TRUE(opened.ok()) << opened;
+  EXPECT_THAT(Ids(), ElementsAre(2));
 }
 
 TEST_F(KafkaSourceTest, StartsWhereItIsTold) {

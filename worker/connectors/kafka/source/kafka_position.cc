@@ -3,6 +3,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <limits>
+
 #include "common/base/concat.h"
 #include "common/base/consume_text.h"
 #include "common/graph/topic_pattern.h"
@@ -30,12 +32,14 @@ std::string EncodeKafkaPosition(const KafkaPosition& position) {
 }
 
 std::optional<KafkaPosition> DecodeKafkaPosition(std::string_view text) {
+  // Brokers take any, also from before 1970.
+  constexpr int64_t kTimestampMin = std::numeric_limits<int64_t>::min();
   KafkaPosition position;
   if (!ConsumeNumber(&text, &position.offset)) return std::nullopt;
   if (Consume(&text, " row ")) {
     KafkaRowMark& row = position.row.emplace();
     if (!ConsumeNumber(&text, &row.offset) || !Consume(&text, " ") ||
-        !ConsumeNumber(&text, &row.timestamp_ms, int64_t{-1}) || !Consume(&text, " ") ||
+        !ConsumeNumber(&text, &row.timestamp_ms, kTimestampMin) || !Consume(&text, " ") ||
         !ConsumeHex(&text, &row.hash) || row.offset >= position.offset) {
       return std::nullopt;
     }
