@@ -287,6 +287,38 @@ TEST_F(KafkaSourceTest, TopicsOfAPatternAreFoundLaterToo) {
   EXPECT_THAT(Ids(), ElementsAre(1, 3));
 }
 
+TEST_F(KafkaSourceTest, ASourceThatFoundNothingYetHasStartedAllTheSame) {
+  const Config config =
+      Reading({{"topics", ConfigValue()}, {"topic_pattern", "logs-.*"}, {"start", "latest"}});
+  ASSERT_TRUE(Open(config).ok());
+  EXPECT_THAT(Ids(), IsEmpty());
+  std::vector<SplitState> positions = Positions();
+  EXPECT_THAT(positions, ElementsAre(SplitState{"started", ""}));
+  // A topic that is made while the job stands still is as new as one that is made while it runs.
+  cluster_.Add("logs-a", 0, Row(1));
+  ASSERT_TRUE(Open(config, positions).ok());
+  EXPECT_EQ(Positions(), positions);  // nor may a checkpoint before it looks again forget it
+  EXPECT_THAT(Ids(), ElementsAre(1));
+  const SplitState of_a = Positions().front();
+  EXPECT_EQ(of_a.split, "logs-a/0");
+
+  // Beside positions of other subtasks, at another parallelism.
+  cluster_.Add("logs-a", 0, Row(2));
+  cluster_.Add("logs-b", 0, Row(3));
+  ASSERT_TRUE(Open(config, {of_a, {"started", ""}, {"started", ""}}).ok());
+  EXPECT_THAT(Ids(), ElementsAre(2, 3));
+  EXPECT_THAT(Positions(), testing::SizeIs(2));
+
+  // Beside subtasks that have not looked yet: what belongs to those begins where the config says.
+  cluster_.Add("logs-c", 1, Row(4));
+  cluster_.Add("logs-c", 0, Row(5));
+  ASSERT_TRUE(Open(config, {of_a, {"started", ""}, {"start 1 of 2", ""}}).ok());
+  std::vector<int64_t> expected{2};
+  if (OwnerOf({"logs-b", 0}, 2) == 0) expected.push_back(3);
+  expected.push_back(OwnerOf({"logs-c", 0}, 2) == 0 ? 5 : 4);
+  EXPECT_THAT(Ids(), testing::UnorderedElementsAreArray(expected));
+}
+
 TEST_F(KafkaSourceTest, RowsDeletedBeforeTheyWereReadAreAnErrorUnlessTheUserSaysSo) {
   AddRows(0, 0, 9);
   ASSERT_TRUE(Open(Reading()).ok());

@@ -57,4 +57,9 @@ struct KafkaPendingStart {
 std::string ToString(const KafkaPendingStart& pending);
 std::optional<KafkaPendingStart> ParsePendingStart(std::string_view split);
 
+// Written by a subtask that has nothing else to write: without any split a restored job would pass
+// for a new one, and topics that were made since begin where the config says, not at their
+// beginning.
+inline constexpr std::string_view kStartedSplit = "started";
+
 }  // namespace weir

@@ -53,6 +53,7 @@ Status KafkaSource::Open(SourceContext& context, const std::vector<SplitState>& 
       pending_.push_back(*std::move(pending));
       continue;
     }
+    if (state.split == kStartedSplit) continue;
     const std::optional<TopicPartition> partition = ParseTopicPartition(state.split);
     const std::optional<KafkaPosition> position = DecodeKafkaPosition(state.position);
     if (!partition.has_value() || !position.has_value()) {
@@ -797,13 +798,13 @@ std::vector<SplitState> KafkaSource::SnapshotPositions() {
     positions.push_back({ToString(partition), EncodeKafkaPosition(split->position)});
     snapshot_.emplace_back(partition, split->position.offset);
   }
-  if (started_) return positions;
   for (const auto& [partition, position] : restored_) {
     positions.push_back({ToString(partition), EncodeKafkaPosition(position)});
   }
   const KafkaPendingStart::Subtask self{context_->subtask(), context_->parallelism()};
-  std::vector<KafkaPendingStart> pending = pending_;
-  if (fresh_) pending.emplace_back();
+  std::vector<KafkaPendingStart> pending;
+  if (!started_) pending = pending_;
+  if (fresh_ && !started_) pending.emplace_back();
   for (KafkaPendingStart& partitions : pending) {
     std::vector<KafkaPendingStart::Subtask>& subtasks = partitions.subtasks;
     if (std::find(subtasks.begin(), subtasks.end(), self) == subtasks.end()) {
@@ -811,6 +812,7 @@ std::vector<SplitState> KafkaSource::SnapshotPositions() {
     }
     positions.push_back({ToString(partitions), ""});
   }
+  if (positions.empty()) positions.push_back({std::string(kStartedSplit), ""});
   return positions;
 }
 
