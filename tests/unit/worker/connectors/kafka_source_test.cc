@@ -276,6 +276,65 @@ TEST_F(KafkaSourceTest, ACheckpointBeforeTheFirstPartitionsWereFoundLosesNoStart
   EXPECT_THAT(Ids(), ElementsAre(late));
 }
 
+TEST_F(KafkaSourceTest, StartsThatWaitThroughRestartsStayAsFewAsTheyAre) {
+  cluster_.MakeLog("t", 11);
+  // What all subtasks write that are restored there and have not looked yet.
+  const auto restarted = [&](const std::vector<SplitState>& positions, int parallelism) {
+    std::vector<SplitState> written;
+    for (int subtask = 0; subtask < parallelism; ++subtask) {
+      EXPECT_TRUE(Open(Reading({{"start", "latest"}}), positions, subtask, parallelism).ok());
+      for (const SplitState& state : Positions()) written.push_back(state);
+    }
+    return written;
+  };
+  const auto starts = [](std::initializer_list<const char*> splits) {
+    std::vector<SplitState> states;
+    for (const char* split : splits) states.push_back({split, ""});
+    return testing::UnorderedElementsAreArray(states);
+  };
+  std::vector<SplitState> positions;
+  for (int i = 0; i < 3; ++i) {
+    positions = restarted(positions, 3);
+    EXPECT_THAT(positions, starts({"start 0 of 3", "start 1 of 3", "start 2 of 3"}));
+  }
+  // Each partition is in one of them at any parallelism.
+  for (int i = 0; i < 2; ++i) {
+    positions = restarted(positions, 2);
+    EXPECT_THAT(positions,
+                starts({"start 0 of 3, 0 of 2", "start 1 of 3, 0 of 2", "start 2 of 3, 0 of 2",
+                        "start 0 of 3, 1 of 2", "start 1 of 3, 1 of 2", "start 2 of 3, 1 of 2"}));
+  }
+  EXPECT_THAT(restarted({{"start 0 of 4", ""}, {"start 1 of 4", ""}}, 2),
+              starts({"start 0 of 4, 0 of 2", "start 1 of 4, 1 of 2"}));
+  // Of earlier versions.
+  EXPECT_THAT(restarted({{"start 0 of 3, 1 of 3, 2 of 3", ""},
+                         {"start 2 of 3", ""},
+                         {"start 2 of 3", ""},
+                         {"start 1 of 3, 2 of 3", ""}},
+                        3),
+              starts({"started", "started", "start 2 of 3"}));
+  // At last one looks: nothing was made later.
+  AddRows(0, 1, 1);
+  AddRows(11, 2, 2);
+  ASSERT_TRUE(Open(Reading({{"start", "latest"}}), positions).ok());
+  EXPECT_THAT(Ids(), IsEmpty());
+}
+
+TEST_F(KafkaSourceTest, AStartIsLeftOffWhereNoPartitionCanBeOfAllItsSubtasks) {
+  for (int first = 0; first < 4; ++first) {
+    for (int second = 0; second < 6; ++second) {
+      KafkaPendingStart pending{{{first, 4}}};
+      const bool may_hold = pending.NarrowTo({second, 6});
+      EXPECT_EQ(ToString(pending), Concat("start ", first, " of 4, ", second, " of 6"));
+      bool holds = false;
+      for (int32_t number = 0; number < 12; ++number) {
+        holds = holds || pending.Holds({"flights", number});
+      }
+      EXPECT_EQ(may_hold, holds) << ToString(pending);
+    }
+  }
+}
+
 TEST_F(KafkaSourceTest, TopicsOfAPatternAreFoundLaterToo) {
   cluster_.Add("logs-a", 0, Row(1));
   cluster_.Add("other", 0, Row(2));

@@ -3,7 +3,9 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "common/base/concat.h"
 #include "common/base/consume_text.h"
@@ -72,6 +74,22 @@ int OwnerOf(const TopicPartition& partition, int parallelism) {
 bool KafkaPendingStart::Holds(const TopicPartition& partition) const {
   for (const Subtask& subtask : subtasks) {
     if (OwnerOf(partition, subtask.parallelism) != subtask.number) return false;
+  }
+  return true;
+}
+
+bool KafkaPendingStart::NarrowTo(const Subtask& subtask) {
+  if (std::find(subtasks.begin(), subtasks.end(), subtask) == subtasks.end()) {
+    subtasks.push_back(subtask);
+  }
+  // OwnerOf leaves the remainder of one sum, and two remainders of a number are equal by each
+  // common divisor.
+  for (const Subtask& one : subtasks) {
+    for (const Subtask& other : subtasks) {
+      if ((one.number - other.number) % std::gcd(one.parallelism, other.parallelism) != 0) {
+        return false;
+      }
+    }
   }
   return true;
 }

@@ -52,6 +52,8 @@ struct KafkaPendingStart {
   };
   std::vector<Subtask> subtasks;
   bool Holds(const TopicPartition& partition) const;
+  // Leaves those that belong to `subtask` too; false: none can.
+  bool NarrowTo(const Subtask& subtask);
   bool operator==(const KafkaPendingStart&) const = default;
 };
 std::string ToString(const KafkaPendingStart& pending);

@@ -48,9 +48,15 @@ Status KafkaSource::Open(SourceContext& context, const std::vector<SplitState>& 
     });
   }
   fresh_ = restored.empty();
+  const KafkaPendingStart::Subtask self{context.subtask(), context.parallelism()};
+  if (fresh_) pending_.push_back({{self}});
   for (const SplitState& state : restored) {
     if (std::optional<KafkaPendingStart> pending = ParsePendingStart(state.split)) {
-      pending_.push_back(*std::move(pending));
+      // The others' are theirs: were each written by all, they would multiply with each restart.
+      if (pending->NarrowTo(self) &&
+          std::find(pending_.begin(), pending_.end(), *pending) == pending_.end()) {
+        pending_.push_back(*std::move(pending));
+      }
       continue;
     }
     if (state.split == kStartedSplit) continue;
@@ -99,8 +105,8 @@ bool KafkaSource::Owns(const TopicPartition& partition) const {
 }
 
 bool KafkaSource::WasPending(const TopicPartition& partition) const {
-  return fresh_ || std::any_of(pending_.begin(), pending_.end(),
-                               [&](const auto& pending) { return pending.Holds(partition); });
+  return std::any_of(pending_.begin(), pending_.end(),
+                     [&](const auto& pending) { return pending.Holds(partition); });
 }
 
 void KafkaSource::Fail(Status status) {
@@ -801,16 +807,8 @@ std::vector<SplitState> KafkaSource::SnapshotPositions() {
   for (const auto& [partition, position] : restored_) {
     positions.push_back({ToString(partition), EncodeKafkaPosition(position)});
   }
-  const KafkaPendingStart::Subtask self{context_->subtask(), context_->parallelism()};
-  std::vector<KafkaPendingStart> pending;
-  if (!started_) pending = pending_;
-  if (fresh_ && !started_) pending.emplace_back();
-  for (KafkaPendingStart& partitions : pending) {
-    std::vector<KafkaPendingStart::Subtask>& subtasks = partitions.subtasks;
-    if (std::find(subtasks.begin(), subtasks.end(), self) == subtasks.end()) {
-      subtasks.push_back(self);
-    }
-    positions.push_back({ToString(partitions), ""});
+  if (!started_) {
+    for (const KafkaPendingStart& pending : pending_) positions.push_back({ToString(pending), ""});
   }
   if (positions.empty()) positions.push_back({std::string(kStartedSplit), ""});
   return positions;

@@ -125,8 +125,8 @@ class KafkaSource : public Source {
   Status away_;           // OK: brokers answer
   bool waiting_ = false;  // WaitForBrokers runs
 
-  bool fresh_ = true;  // nothing was restored
-  std::vector<KafkaPendingStart> pending_;
+  bool fresh_ = true;                                 // nothing was restored
+  std::vector<KafkaPendingStart> pending_;            // own: they begin where the config says
   std::map<TopicPartition, KafkaPosition> restored_;  // own, not begun yet
   bool started_ = false;                              // the first partitions are being read
   std::map<std::string, int32_t> topics_;             // partitions of each, as last seen
