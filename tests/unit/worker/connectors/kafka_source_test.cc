@@ -631,6 +631,8 @@ TEST_F(KafkaSourceTest, BadRowsAreDroppedOrBecomeDeadLetters) {
   ASSERT_TRUE(Open(Reading({{"bad_data", "drop"}})).ok());
   EXPECT_THAT(Ids(), ElementsAre(0, 1, 3, 4));
   EXPECT_EQ(context_->dropped_, 3);
+  // No timestamp that the letter can tell.
+  cluster_.MakeLog("t", 0).rows[3].timestamp_ms = 1'697'000'000'000'000'000;
   ASSERT_TRUE(Open(Reading({{"bad_data", "dead_letter"}, {"dead_letter_path", "/dead"}})).ok());
   EXPECT_THAT(Ids(), ElementsAre(0, 1, 3, 4));
   std::optional<std::vector<Committable>> sealed;
@@ -650,6 +652,7 @@ TEST_F(KafkaSourceTest, BadRowsAreDroppedOrBecomeDeadLetters) {
   EXPECT_THAT(letters, HasSubstr("{\"source\":\"in\",\"topic\":\"t\",\"partition\":0,\"offset\":2,"
                                  "\"timestamp\":\"1970-01-01T00:00:01.002Z\",\"length\":2,"));
   EXPECT_THAT(letters, HasSubstr("\"text\":\"[]\",\"bytes\":\"W10=\",\"key\":null}\n"));
+  EXPECT_THAT(letters, HasSubstr("\"offset\":3,\"timestamp\":null,"));
   EXPECT_THAT(letters, HasSubstr("\"offset\":4,"));
   EXPECT_EQ(std::count(letters.begin(), letters.end(), '\n'), 3);
 }
@@ -668,6 +671,27 @@ TEST_F(KafkaSourceTest, TheRateIsOfTheWholeSource) {
 }
 
 class KafkaRowsTest : public KafkaSourceTest {};
+
+// A producer that gave nanoseconds, in October 2023.
+TEST_F(KafkaRowsTest, ATimestampThatNoColumnCanHoldIsBadData) {
+  Config config = Reading({{"metadata", ConfigMembers{{"at", "timestamp"}}}});
+  AddRows(0, 0, 2);
+  cluster_.MakeLog("t", 0).rows[0].timestamp_ms = 9'223'372'036'854'775;
+  cluster_.MakeLog("t", 0).rows[1].timestamp_ms = 9'223'372'036'854'776;
+  cluster_.MakeLog("t", 0).rows[2].timestamp_ms = 1'697'000'000'000'000'000;
+  ASSERT_TRUE(Open(config).ok());
+  EXPECT_EQ(Error(),
+            "kafka.source 'in': t/0 offset 1: column 'at': the timestamp of the message, "
+            "9223372036854776 ms, is more than a TIMESTAMP can hold");
+  config.Set("bad_data", "drop");
+  ASSERT_TRUE(Open(config).ok());
+  EXPECT_THAT(Ids(), ElementsAre(0));
+  EXPECT_EQ(output_.batches()[0].column(1).Int64(0), 9'223'372'036'854'775'000);
+  EXPECT_EQ(context_->dropped_, 2);
+  // Who does not ask for it gets the row.
+  ASSERT_TRUE(Open(Reading()).ok());
+  EXPECT_THAT(Ids(), ElementsAre(0, 1, 2));
+}
 
 TEST_F(KafkaRowsTest, AValueIsOneRowWhateverLineEndsItHas) {
   cluster_.Add("t", 0, "{\"id\":\n1}");

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,10 @@ struct KafkaMessage {
   bool has_key() const { return key.data() != nullptr; }
   bool has_value() const { return value.data() != nullptr; }
 };
+
+inline constexpr int64_t kMicrosOfMilli = 1000;
+// What a TIMESTAMP can hold. Brokers take more: from a producer that gives nanoseconds, say.
+inline constexpr int64_t kTimestampMsMax = std::numeric_limits<int64_t>::max() / kMicrosOfMilli;
 
 struct KafkaMessageHeader {
   std::string_view name;

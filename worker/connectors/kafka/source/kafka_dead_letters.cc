@@ -46,8 +46,8 @@ void KafkaDeadLetters::Add(const TopicPartition& partition, const KafkaMessage& 
   row.column(1).AppendText(partition.topic);
   row.column(2).AppendInt32(partition.partition);
   row.column(3).AppendInt64(message.offset);
-  if (message.timestamp_ms >= 0) {
-    row.column(4).AppendInt64(message.timestamp_ms * 1000);
+  if (message.timestamp_ms >= 0 && message.timestamp_ms <= kTimestampMsMax) {
+    row.column(4).AppendInt64(message.timestamp_ms * kMicrosOfMilli);
   } else {
     row.column(4).AppendNull();
   }

@@ -15,16 +15,15 @@ namespace {
 
 // Decoded together; they fit into the nearest cache, and one bad row costs so many again.
 constexpr size_t kTogether = 128;
-constexpr int64_t kMicrosOfMilli = 1000;
 
 std::string_view WithoutLineEnd(std::string_view value) {
   if (value.ends_with('\n')) value.remove_suffix(1);
   return value;
 }
 
-bool IsText(KafkaMetadata what) {
+bool MayBeBad(KafkaMetadata what) {
   return what == KafkaMetadata::kKey || what == KafkaMetadata::kHeader ||
-         what == KafkaMetadata::kHeaders;
+         what == KafkaMetadata::kHeaders || what == KafkaMetadata::kTimestamp;
 }
 
 // Line ends between the tokens of a JSON value mean nothing, so that it can stand on one line;
@@ -87,7 +86,7 @@ KafkaRowDecoder::KafkaRowDecoder(const KafkaSourceConfig& config, SchemaPtr outp
   }
   for (const KafkaMetadataColumn& column : metadata_) {
     metadata_columns_.emplace_back(TypeOf(column.what));
-    metadata_may_be_bad_ = metadata_may_be_bad_ || IsText(column.what);
+    metadata_may_be_bad_ = metadata_may_be_bad_ || MayBeBad(column.what);
   }
 }
 
@@ -219,6 +218,11 @@ Status KafkaRowDecoder::CheckMetadata(const KafkaMessage& message) {
       return InvalidArgumentError(Concat(
           "column '", column.name,
           "': the key is no valid UTF-8 (key_bytes takes any): ", QuoteForMessage(message.key)));
+    }
+    if (column.what == KafkaMetadata::kTimestamp && message.timestamp_ms > kTimestampMsMax) {
+      return InvalidArgumentError(Concat("column '", column.name,
+                                         "': the timestamp of the message, ", message.timestamp_ms,
+                                         " ms, is more than a TIMESTAMP can hold"));
     }
     if (column.what != KafkaMetadata::kHeader && column.what != KafkaMetadata::kHeaders) continue;
     headers_of_(message, &headers_);
