@@ -201,7 +201,9 @@ Status ParseStart(const Config& config, KafkaSourceConfig* parsed) {
   } else if (start == "committed") {
     parsed->start = KafkaStart::kCommitted;
   } else if (ParseTimestamp(start, &parsed->start_time_us)) {
-    parsed->start = KafkaStart::kTime;
+    // No broker can be asked for a time before 1970: -1 and -2 mean other things, and what is less
+    // nothing.
+    parsed->start = parsed->start_time_us < 0 ? KafkaStart::kEarliest : KafkaStart::kTime;
   } else {
     return InvalidField(config, "start",
                         "earliest, latest, committed or a time like 2013-01-01T10:00:00Z");

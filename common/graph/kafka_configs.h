@@ -58,7 +58,7 @@ struct KafkaSourceConfig {
   Schema values;  // the columns that a message's value gives
   std::vector<KafkaMetadataColumn> metadata;
   KafkaStart start = KafkaStart::kEarliest;
-  int64_t start_time_us = 0;  // kTime
+  int64_t start_time_us = 0;  // kTime: not negative
   std::map<TopicPartition, int64_t> start_offsets;
   bool bounded = false;  // each partition to its end at the start, or to its end_offset
   std::map<TopicPartition, int64_t> end_offsets;

@@ -161,8 +161,12 @@ class FakeKafkaCluster : public KafkaConsumers {
       std::vector<std::optional<int64_t>> offsets;
       for (const TopicPartition& partition : partitions) {
         offsets.emplace_back();
-        for (const auto& [offset, row] :
-             cluster_.MakeLog(partition.topic, partition.partition).rows) {
+        const Log& log = cluster_.MakeLog(partition.topic, partition.partition);
+        if (timestamp_ms < 0) {  // no time: Kafka's -1 is the end, -2 the beginning
+          if (timestamp_ms >= -2) offsets.back() = timestamp_ms == -1 ? log.end : log.low;
+          continue;
+        }
+        for (const auto& [offset, row] : log.rows) {
           if (row.timestamp_ms < timestamp_ms) continue;
           offsets.back() = offset;
           break;

@@ -68,6 +68,10 @@ TEST(KafkaSourceConfigTest, EveryFieldIsRead) {
   EXPECT_EQ(config.metadata[7].header, "trace-id");
   EXPECT_EQ(config.start, KafkaStart::kTime);
   EXPECT_EQ(config.start_time_us, 1'357'034'400'000'000);
+  EXPECT_EQ(ParseKafkaSourceConfig(Given({{"start", "1970-01-01T00:00:00Z"}}))->start,
+            KafkaStart::kTime);
+  EXPECT_EQ(ParseKafkaSourceConfig(Given({{"start", "1969-12-31T23:59:59.999999Z"}}))->start,
+            KafkaStart::kEarliest);
   EXPECT_EQ(config.start_offsets.at({"flights", 12}), 0);
   EXPECT_EQ(config.end_offsets.at({"Delays", 3}), 20);
   EXPECT_TRUE(config.bounded);

@@ -177,6 +177,21 @@ TEST_F(KafkaSourceTest, StartsWhereItIsTold) {
   EXPECT_EQ(cluster_.options_.group, "weir-job-in");
 }
 
+TEST_F(KafkaSourceTest, ATimeThatNoBrokerCanBeAskedForIsBeforeOrBehindAllRows) {
+  AddRows(0, 0, 2);
+  cluster_.MakeLog("t", 0).rows[0].timestamp_ms = -5'000;
+  // 2 ms before 1970 and less; Kafka's words for the end and the beginning are -1 and -2.
+  for (const char* time : {"1969-12-31T23:59:59.999999Z", "1969-12-31T23:59:59.998001Z",
+                           "1969-12-31T23:59:59.998Z", "-290000-01-01T00:00:00Z"}) {
+    ASSERT_TRUE(Open(Reading({{"start", time}})).ok());
+    EXPECT_THAT(Ids(), ElementsAre(0, 1, 2)) << time;
+  }
+  ASSERT_TRUE(Open(Reading({{"start", "1970-01-01T00:00:00Z"}})).ok());
+  EXPECT_THAT(Ids(), ElementsAre(1, 2));
+  ASSERT_TRUE(Open(Reading({{"start", "+294247-01-10T04:00:54.775807Z"}})).ok());
+  EXPECT_THAT(Ids(), IsEmpty());
+}
+
 TEST_F(KafkaSourceTest, ABoundedReadEndsAtTheEndsOfItsStart) {
   AddRows(0, 0, 4);
   cluster_.MakeLog("t", 1);    // empty

@@ -383,7 +383,8 @@ Co<Status> KafkaSource::Begin(std::vector<TopicPartition> partitions, bool first
             consumer_->CommittedOffsets(looked_up, std::move(done));
           } else {
             // The first millisecond that is not before it.
-            consumer_->FindOffsets(looked_up, (config_.start_time_us + 999) / 1000,
+            const int64_t time_us = config_.start_time_us;
+            consumer_->FindOffsets(looked_up, time_us / 1000 + (time_us % 1000 > 0 ? 1 : 0),
                                    std::move(done));
           }
         };
