@@ -62,6 +62,11 @@ class KafkaSourceTest : public testing::Test {
       if (*result == PollResult::kIdle && !context_->woken_) return result;
     }
   }
+  bool Ends() {
+    StatusOr<PollResult> result = PollNow();
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() && *result == PollResult::kEnded;
+  }
   // All ids until the source idles or ends; an error fails the test.
   std::vector<int64_t> Ids() {
     StatusOr<PollResult> result = PollNow();
@@ -217,6 +222,68 @@ TEST_F(KafkaSourceTest, ABoundedReadEndsAtTheEndsOfItsStart) {
   ASSERT_TRUE(Open(Reading({{"end_offsets", ConfigMembers{{"t:0", 2}, {"t:3", 1}}}})).ok());
   EXPECT_EQ(*PollNow(), PollResult::kEnded);
   EXPECT_THAT(output_.Int64s(0), ElementsAre(0, 1, 300, 400));
+}
+
+TEST_F(KafkaSourceTest, ABoundedReadNeedsNoTopicThatItHasReadToItsEnd) {
+  cluster_.Add("u", 0, Row(1));
+  cluster_.Add("u", 0, Row(2));
+  cluster_.Add("u", 0, Row(3));
+  Config config = Reading({{"topics", ConfigList{"t", "u"}}, {"end", "latest"}});
+  const SplitState t0{"t/0", "2 to 2 end"};
+  const SplitState t1{"t/1", "0 to 0 end"};
+  ASSERT_TRUE(Open(config, {t0, {"u/0", "1 to 3"}, t1}).ok());
+  EXPECT_TRUE(Ends());
+  EXPECT_THAT(output_.Int64s(0), ElementsAre(2, 3));
+  // It stays known as read.
+  std::vector<SplitState> positions = Positions();
+  EXPECT_THAT(positions, testing::SizeIs(3));
+  EXPECT_THAT(positions, testing::IsSupersetOf({t0, t1}));
+  // Nor one that other subtasks have read.
+  const int owner = OwnerOf({"u", 0}, 3);
+  for (int subtask = 0; subtask < 3; ++subtask) {
+    ASSERT_TRUE(Open(config, {t0, t1, {"u/0", "1 to 3"}}, subtask, 3).ok());
+    EXPECT_TRUE(Ends());
+    EXPECT_EQ(output_.rows(), subtask == owner ? 2 : 0);
+  }
+  // Nor any, by names or a pattern.
+  cluster_.DeleteTopic("u");
+  ASSERT_TRUE(Open(config, positions).ok());
+  EXPECT_TRUE(Ends());
+  config.Set("topics", ConfigValue());
+  config.Set("topic_pattern", ".");
+  ASSERT_TRUE(Open(config, positions).ok());
+  EXPECT_TRUE(Ends());
+  EXPECT_THAT(Positions(), testing::UnorderedElementsAreArray(positions));
+}
+
+TEST_F(KafkaSourceTest, ABoundedReadNeedsATopicThatAnySubtaskHasNotReadToItsEnd) {
+  cluster_.Add("u", 0, Row(1));
+  const Config config = Reading({{"topics", ConfigList{"t", "u"}}, {"end", "latest"}});
+  const SplitState ended{"t/0", "2 to 2 end"};
+  const SplitState of_u{"u/0", "1 to 1 end"};
+  for (const SplitState& other : {SplitState{"t/1", "2 to 3"}, SplitState{"start 0 of 1", ""}}) {
+    ASSERT_TRUE(Open(config, {ended, of_u, other}).ok());
+    EXPECT_THAT(Error(), HasSubstr("topic 't' was read, but is gone")) << other.split;
+  }
+  // Without an end there may always be more of it.
+  ASSERT_TRUE(Open(Reading({{"topics", ConfigList{"t", "u"}}}), {ended, of_u}).ok());
+  EXPECT_THAT(Error(), HasSubstr("topic 't' was read, but is gone"));
+}
+
+TEST_F(KafkaSourceTest, ATopicReadToItsEndMayGoWhileABoundedReadGoesOn) {
+  AddRows(0, 0, 1);
+  cluster_.Add("u", 0, Row(10));
+  const Config config =
+      Reading({{"topics", ConfigList{"t", "u"}}, {"end_offsets", ConfigMembers{{"u:0", 2}}}});
+  ASSERT_TRUE(Open(config).ok());
+  EXPECT_THAT(Ids(), UnorderedElementsAre(0, 1, 10));
+  cluster_.DeleteTopic("t");
+  cluster_.Tell({.kind = KafkaEvent::Kind::kUnknownPartition,
+                 .status = NotFoundError("unknown topic or partition")});
+  EXPECT_EQ(Error(), "no error");
+  cluster_.Add("u", 0, Row(11));
+  EXPECT_TRUE(Ends());
+  EXPECT_THAT(output_.Int64s(0), UnorderedElementsAre(0, 1, 10, 11));
 }
 
 TEST_F(KafkaSourceTest, AnEndBehindTheLastRowIsWaitedForAndSaidSo) {

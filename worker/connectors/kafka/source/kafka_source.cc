@@ -66,6 +66,10 @@ Status KafkaSource::Open(SourceContext& context, const std::vector<SplitState>& 
       return DataLossError(
           Concat(Name(), ": cannot restore ", state.split, " at '", state.position, "'"));
     }
+    if (config_.bounded) {
+      const auto [read, added] = read_to_end_.emplace(partition->topic, true);
+      read->second = read->second && position->ended;
+    }
     if (!Owns(*partition)) continue;
     KafkaPosition& kept = restored_[*partition];
     kept = *position;
@@ -208,6 +212,13 @@ Co<void> KafkaSource::Run() {
   }
 }
 
+bool KafkaSource::Needs(const std::string& topic) const {
+  if (!config_.bounded) return true;
+  if (started_) return false;  // what is still read of it is looked for anyway
+  const auto read = read_to_end_.find(topic);
+  return !pending_.empty() || read == read_to_end_.end() || !read->second;
+}
+
 Status KafkaSource::Missing(const std::string& topic) const {
   const bool known = topics_.count(topic) > 0 ||
                      std::any_of(restored_.begin(), restored_.end(), [&](const auto& position) {
@@ -244,7 +255,7 @@ Co<std::optional<std::map<std::string, int32_t>>> KafkaSource::FindTopics() {
       }
       // What is configured, and what is being read, has to be there, with all of its partitions.
       for (const std::string& topic : config_.topics) {
-        if (status.ok() && found.count(topic) == 0) status = Missing(topic);
+        if (status.ok() && found.count(topic) == 0 && Needs(topic)) status = Missing(topic);
       }
       const auto require = [&](const TopicPartition& partition) {
         const auto at = found.find(partition.topic);
@@ -283,12 +294,12 @@ Co<void> KafkaSource::Discover(bool first) {
   std::optional<std::map<std::string, int32_t>> found = co_await FindTopics();
   if (!found.has_value()) co_return;
   if (found->empty()) {
-    if (config_.bounded) {
+    if (config_.bounded && !pending_.empty()) {
       Fail(NotFoundError(Concat("no topic of the cluster ", config_.brokers,
                                 " matches the topic_pattern '", config_.topic_pattern, "'")));
       co_return;
     }
-    if (first) {
+    if (first && !config_.bounded) {
       log::Warning(Name(), " finds no topic that matches '", config_.topic_pattern,
                    "' yet and waits for one");
     }
@@ -338,7 +349,7 @@ Co<void> KafkaSource::Discover(bool first) {
   }
   SetRate();
   if (first) {
-    restored_.clear();
+    std::erase_if(restored_, [](const auto& position) { return !position.second.ended; });
     started_ = true;
   }
   context_->Wake();

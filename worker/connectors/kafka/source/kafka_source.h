@@ -95,6 +95,8 @@ class KafkaSource : public Source {
   Status SkipLost(Split* split, const KafkaOffsets& offsets);
   bool WasPending(const TopicPartition& partition) const;
   bool Owns(const TopicPartition& partition) const;
+  // Whether a topic of the config has to be there.
+  bool Needs(const std::string& topic) const;
   Status Missing(const std::string& topic) const;
 
   // ---- rows
@@ -127,9 +129,11 @@ class KafkaSource : public Source {
 
   bool fresh_ = true;                                 // nothing was restored
   std::vector<KafkaPendingStart> pending_;            // own: they begin where the config says
-  std::map<TopicPartition, KafkaPosition> restored_;  // own, not begun yet
-  bool started_ = false;                              // the first partitions are being read
-  std::map<std::string, int32_t> topics_;             // partitions of each, as last seen
+  std::map<TopicPartition, KafkaPosition> restored_;  // own: not begun yet, or read and gone
+  // Bounded: of topics that were restored, of all subtasks, whether all is read.
+  std::map<std::string, bool> read_to_end_;
+  bool started_ = false;                   // the first partitions are being read
+  std::map<std::string, int32_t> topics_;  // partitions of each, as last seen
   std::map<TopicPartition, std::unique_ptr<Split>> splits_;
   std::vector<Split*> by_tag_;
   int64_t reading_ = 0;     // splits that have not ended
