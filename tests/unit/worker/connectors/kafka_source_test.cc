@@ -859,10 +859,21 @@ TEST_F(KafkaRowsTest, RawValuesAndAllMetadata) {
   EXPECT_EQ(batch.column(8).Text(0), "\"2\"");
   EXPECT_TRUE(batch.column(8).IsNull(1));
   EXPECT_EQ(batch.column(9).Text(0), "\xff");
-  // A text column takes texts only.
-  row.key = "\xff";
+  // A text column takes texts only. Of headers of its name it takes the last.
+  row.headers = {{"a", "\xff"}, {"a", "3"}};
   cluster_.MakeLog("t", 1).rows[19] = row;
   cluster_.AddGap("t", 1);
+  ASSERT_TRUE(PollNow().ok());
+  ASSERT_EQ(output_.rows(), 3);
+  EXPECT_EQ(output_.batches()[1].column(8).Text(0), "3");
+  row.headers = {{"a", "3"}, {"a", "\xff"}};
+  cluster_.MakeLog("t", 1).rows[20] = row;
+  cluster_.AddGap("t", 1);
+  EXPECT_THAT(Error(), HasSubstr("t/1 offset 20: column 'one': the header 'a' is no valid UTF-8"));
+  cluster_.MakeLog("t", 1).rows.erase(20);
+  row.key = "\xff";
+  cluster_.MakeLog("t", 1).rows[19] = row;
+  ASSERT_TRUE(Open(config).ok());
   EXPECT_THAT(Error(), HasSubstr("t/1 offset 19: column 'k': the key is no valid UTF-8"));
 }
 

@@ -226,14 +226,15 @@ Status KafkaRowDecoder::CheckMetadata(const KafkaMessage& message) {
     }
     if (column.what != KafkaMetadata::kHeader && column.what != KafkaMetadata::kHeaders) continue;
     headers_of_(message, &headers_);
+    if (column.what == KafkaMetadata::kHeader) {
+      const KafkaMessageHeader* last = LastHeader(column.header);
+      if (last == nullptr || IsValidUtf8(last->value)) continue;
+      return InvalidArgumentError(
+          Concat("column '", column.name, "': the header '", column.header,
+                 "' is no valid UTF-8 (header_bytes takes any): ", QuoteForMessage(last->value)));
+    }
     for (const KafkaMessageHeader& header : headers_) {
-      if (column.what == KafkaMetadata::kHeader && header.name == column.header &&
-          !IsValidUtf8(header.value)) {
-        return InvalidArgumentError(Concat(
-            "column '", column.name, "': the header '", column.header,
-            "' is no valid UTF-8 (header_bytes takes any): ", QuoteForMessage(header.value)));
-      }
-      if (column.what == KafkaMetadata::kHeaders && !IsValidUtf8(header.name)) {
+      if (!IsValidUtf8(header.name)) {
         return InvalidArgumentError(
             Concat("column '", column.name,
                    "': the name of a header is no valid UTF-8: ", QuoteForMessage(header.name)));
@@ -283,15 +284,19 @@ void KafkaRowDecoder::AppendMetadata(std::span<const KafkaMessage* const> messag
   }
 }
 
+const KafkaMessageHeader* KafkaRowDecoder::LastHeader(std::string_view name) const {
+  const auto last =
+      std::find_if(headers_.rbegin(), headers_.rend(),
+                   [&](const KafkaMessageHeader& header) { return header.name == name; });
+  return last == headers_.rend() ? nullptr : &*last;
+}
+
 void KafkaRowDecoder::AppendHeaders(const KafkaMessage& message, const KafkaMetadataColumn& what,
                                     ColumnBuilder* column) {
   headers_of_(message, &headers_);
   if (what.what != KafkaMetadata::kHeaders) {
-    // Of several with one name the last counts.
-    const auto last =
-        std::find_if(headers_.rbegin(), headers_.rend(),
-                     [&](const KafkaMessageHeader& header) { return header.name == what.header; });
-    if (last == headers_.rend() || last->value.data() == nullptr) {
+    const KafkaMessageHeader* last = LastHeader(what.header);
+    if (last == nullptr || last->value.data() == nullptr) {
       column->AppendNull();
     } else {
       column->AppendText(last->value);

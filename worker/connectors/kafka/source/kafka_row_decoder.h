@@ -52,6 +52,8 @@ class KafkaRowDecoder {
   void AppendNulls();
   Status CheckMetadata(const KafkaMessage& message);
   void AppendMetadata(std::span<const KafkaMessage* const> messages);
+  // Of headers_ with this name the last, which counts; nullptr: there is none.
+  const KafkaMessageHeader* LastHeader(std::string_view name) const;
   void AppendHeaders(const KafkaMessage& message, const KafkaMetadataColumn& what,
                      ColumnBuilder* column);
 
