@@ -33,6 +33,15 @@ class BrokersInMemory {
     EXPECT_EQ(rd_kafka_mock_broker_set_down(cluster_, broker), RD_KAFKA_RESP_ERR_NO_ERROR);
   }
 
+  // The next so many questions who coordinates a group are answered so.
+  void RefuseGroups(int times) {
+    constexpr int16_t kFindCoordinator = 10;
+    for (int i = 0; i < times; ++i) {
+      rd_kafka_mock_push_request_errors(cluster_, kFindCoordinator, 1,
+                                        RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED);
+    }
+  }
+
  private:
   rd_kafka_t* client_ = nullptr;
   rd_kafka_mock_cluster_t* cluster_ = nullptr;

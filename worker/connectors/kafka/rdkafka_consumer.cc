@@ -665,8 +665,8 @@ class RdkafkaConsumer : public KafkaConsumer {
     return last_;
   }
 
-  static void AddEvent(const rd_kafka_message_t& message, int32_t tag,
-                       std::vector<KafkaEvent>* events) {
+  void AddEvent(const rd_kafka_message_t& message, int32_t tag,
+                std::vector<KafkaEvent>* events) const {
     KafkaEvent event;
     event.tag = tag;
     event.offset = message.offset;
@@ -682,6 +682,13 @@ class RdkafkaConsumer : public KafkaConsumer {
     } else if (IsUnknown(message.err)) {
       event.kind = KafkaEvent::Kind::kUnknownPartition;
       event.status = NotFoundError(text);
+      events->push_back(std::move(event));
+      return;
+    } else if (message.err == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED) {
+      event.kind = KafkaEvent::Kind::kFailed;
+      event.status =
+          client_->Failed(Concat("use group '", group_, "'"), message.err,
+                          Concat(RdkafkaText(message.err), " (needed: READ on the group)"));
       events->push_back(std::move(event));
       return;
     } else {

@@ -394,6 +394,23 @@ TEST_F(RdkafkaConsumerTest, APartitionWithoutLeaderIsNoUnknownOne) {
   EXPECT_EQ(LimitsInTheEnd().end, 0);
 }
 
+TEST_F(RdkafkaConsumerTest, AGroupThatMayNotBeUsedIsNamedWithWhatIsNeeded) {
+  in_memory_ = std::make_unique<BrokersInMemory>(1);
+  in_memory_->RefuseGroups(100);
+  Open("secret");
+  Status failed;
+  ReadUntil([&](const KafkaBatch& batch) {
+    for (const KafkaEvent& event : batch.events) {
+      if (event.kind == KafkaEvent::Kind::kFailed) failed = event.status;
+    }
+    return !failed.ok();
+  });
+  EXPECT_EQ(failed.domain(), ErrorDomain::kUser);
+  EXPECT_EQ(failed.message(), "cannot use group 'secret' (cluster " + Brokers() +
+                                  "): Broker: Group authorization failed (needed: READ on the "
+                                  "group)");
+}
+
 TEST_F(RdkafkaConsumerTest, ABrokerThatIsNotThereIsSaidToBeAway) {
   KafkaConsumerOptions options;
   options.cluster.brokers = "127.0.0.1:1";
