@@ -384,6 +384,9 @@ class QuickStatus(Case):
         self.assertLess(progress()["committed_checkpoint"], status["last_checkpoint"]["id"])
         text = self.cluster.weir("status", job, as_json=False).out.replace(",", "")
         self.assertIn(f"publishing {hidden()} rows", text)
+        last = progress()["committed_time"]
+        time.sleep(1)
+        self.assertEqual(progress()["committed_time"], last)
         held.remove()
         wait_for_visible(self.k, topic, len(source.rows))
         wait_for(lambda: f"nothing on its way: {progress()}",

@@ -242,7 +242,7 @@ class Quick(Case):
             "restart.attempts_max": "0"}, **config))
         failure = str(self.cluster.wait_for_state(job, "FAILED")["failure"])
         self.assertIn(topic, failure)
-        self.assertRegex(failure, r"\b1\b")
+        self.assertRegex(failure, r"\boffset 1\b")
 
     def test_topics_of_a_pattern_and_new_ones(self):
         one, two = self.k.topic("pattern-a", 2), self.k.topic("pattern-a", 1)

@@ -2,8 +2,9 @@
 seconds what and since when; and the job goes on by itself when that is well again, or stops where
 going on could lose or double rows.
 
-Method: a small disk that is filled, a proxy that refuses connections, topics that are deleted and
-made anew. What is shown is read from `weir status`; rows are checked by kafka_wire.
+Method: a small disk that is filled, a proxy that refuses connections or is slow, topics that are
+deleted and made anew, or take less than they did. What is shown is read from `weir status`; rows
+are checked by kafka_wire.
 """
 
 import datetime
@@ -12,14 +13,21 @@ import unittest
 
 from cluster import WAIT_S, Cluster, WaitError, brief, last_checkpoint, wait_for
 from disks import SmallDisk, go_private, unavailable
-from kafka_jobs import (SEGMENT, FileInput, KafkaInput, check_counts, checkpoint_behind, count_job,
-                        decoded, kafka, made, sink_of, wait_for_visible, wait_until_refused)
+from kafka_jobs import (SEGMENT, FileInput, KafkaInput, check_counts, check_kcat,
+                        check_nothing_is_open, checkpoint_behind, count_job, decoded, kafka, made,
+                        records_out, sink_of, visible, wait_for_visible, wait_until_recovered,
+                        wait_until_refused)
 
 NO_DISK = unavailable()
 SHOWN_S = 10  # from the trouble to the first sight of it
 TRY_S = 4
 ROWS = 12_000
 RATE = 2000
+LIMIT, LOW_LIMIT = 20_000, 2000  # of a topic's messages, in bytes
+LARGE = 4000      # bytes of a key: twice in its message, which is between the two limits
+REFUSED_S = 6     # a settlement that was refused is tried again every two seconds
+COMMIT_S = 63     # what a slow commit takes: with all that comes before it, more than a minute
+SETTLED_S = 300   # the attempts that are too short for it, and the one that is not
 
 
 def seconds_of(text):
@@ -239,6 +247,179 @@ class QuickAnew(Case):
         self.k.client.produce(source.topic, 0, [("k", '{"seq": 1, "key": "k"}')] * 3000)
         status = wait_until_refused(self.cluster, job, source.topic, "made anew", seconds=20)
         print(brief(status), flush=True)
+
+
+class CommitsOfRows:
+    """True of an EndTxn of a transaction that has rows: not of one that has but its marker."""
+
+    def __init__(self, proxy):
+        self.with_rows = set()  # transactional ids
+        for api in ("InitProducerId", "Produce"):
+            proxy.rule(api, where=self._look)
+
+    def _look(self, request):
+        if request.name == "Produce":
+            self.with_rows.add(request.transactional_id)
+        else:
+            self.with_rows.discard(request.transactional_id)
+        return False  # it only looks on
+
+    def __call__(self, request):
+        has_rows = request.transactional_id in self.with_rows
+        self.with_rows.discard(request.transactional_id)
+        return has_rows
+
+
+class Long(Case):
+    """What completed is not published when the job is cancelled, or its worker dies: the proxy
+    holds all commits until then."""
+
+    def all_read(self, cluster, job, source):
+        """Until a completed checkpoint covers all rows of the source; the id of one that does."""
+        wait_for(lambda: f"all to be read: {brief(cluster.status(job))}",
+                 lambda: records_out(cluster.status(job), "rows") == len(source.rows))
+        # The second began behind the last row.
+        return last_checkpoint(checkpoint_behind(cluster, job, 2))
+
+    def wait_for_commits(self, held, count):
+        """Until so many identities are at a commit, and stay there."""
+        def identities():
+            return {request.transactional_id for request, _ in list(held.hits)}
+        wait_for(lambda: f"{count} commits, of {identities()}",
+                 lambda: len(identities()) == count)
+
+    def check_all(self, k, output, rows):
+        check_nothing_is_open(k, output, tool=True)
+        self.assertEqual(check_counts(k, output, rows), len(rows))
+        check_kcat(k, output, rows)
+
+    def refused(self, end):
+        """A topic takes less than it did, so that it refuses rows that are staged; the job is
+        cancelled, and its coordinator dies while it waits. `end` ends that under the next one."""
+        with kafka(proxy=True) as k, Cluster(coordinators=2) as cluster:
+            first = cluster.start_coordinator(0)
+            cluster.start_worker()
+            cluster.wait_for_workers(1)
+            cluster.start_coordinator(1)
+            source = FileInput(cluster.folder / "in")
+            output = k.topic("out", **{"max.message.bytes": LIMIT})
+            source.add(made(1000))
+            job_of = count_job(source.vertex(endless=True), sink_of(k, output))
+            job = cluster.submit(job_of)
+            wait_for_visible(k, output, 1000)
+            held = k.proxy.rule("EndTxn", count=None)
+            self.wait_for_commits(held, 2)
+            k.client.set_config(output, "max.message.bytes", LOW_LIMIT)
+            large = [(1500, "a" * LARGE), (1501, "b" * LARGE)]
+            source.add(made(500, first=1000) + large + made(500, first=1502))
+            covers = self.all_read(cluster, job, source)
+            cancel = cluster.attach("cancel", job)
+            newest = last_checkpoint(cluster.wait_for_state(job, "CANCELLING"))
+            self.assertGreaterEqual(newest, covers)
+            held.release(forward=False)
+            held.remove()
+            signs = ("the output of out to be settled", output, f"{LOW_LIMIT} bytes",
+                     "weir cancel --force")
+            self.wait_until_shown(cluster, job, *signs, seconds=30)
+
+            def check_waits():
+                status = cluster.status(job)
+                self.assertEqual((status["state"], last_checkpoint(status)),
+                                 ("CANCELLING", newest), status)
+                self.assertTrue(list(cluster.job_dir(job).glob(f"chk-{newest}.*")))
+                # Of each key the first rows, in order, and none of those that are refused.
+                records = k.client.read_topic(output)
+                seen = check_counts(k, output, source.rows, complete=False, records=records)
+                self.assertTrue(1000 <= seen < len(source.rows), seen)
+                self.assertFalse({decoded(record)["seq"] for record in records} &
+                                 {seq for seq, _ in large})
+            check_waits()
+            first.kill()
+            cancel.communicate(timeout=60)
+            self.wait_until_shown(cluster, job, *signs, seconds=30)
+            until = time.monotonic() + REFUSED_S
+            while time.monotonic() < until:
+                check_waits()
+                time.sleep(0.5)
+            end(k, cluster, job, job_of, source, output, newest)
+
+    def raise_limit(self, k, output):
+        """As a user does by kafka-configs."""
+        k.client.set_config(output, "max.message.bytes", LIMIT)
+
+    def test_rows_that_are_refused_to_a_cancelled_job_wait_under_the_next_coordinator(self):
+        def end(k, cluster, job, job_of, source, output, newest):
+            self.raise_limit(k, output)
+            status = cluster.wait_for_state(job, "CANCELED")
+            self.assertEqual((last_checkpoint(status), status["retained_checkpoint"]),
+                             (newest, None))
+            self.check_all(k, output, source.rows)
+            self.assertEqual(cluster.leftovers(job), [])
+        self.refused(end)
+
+    def test_rows_that_are_refused_to_a_cancelled_job_are_published_from_its_checkpoint(self):
+        def end(k, cluster, job, job_of, source, output, newest):
+            forced = cluster.weir("cancel", "--force", job, which=1, code=0)
+            self.assertIn("left behind", forced.err)
+            status = cluster.status(job)
+            self.assertEqual(status["state"], "CANCELED")
+            kept = status["retained_checkpoint"]
+            self.assertIn(f"/chk-{newest}.", kept)
+            self.assertLess(visible(k, output), len(source.rows))
+            self.raise_limit(k, output)
+            path = cluster.write_job(job_of, "second.json")
+            second = cluster.weir("run", "-d", path, "--from", kept, which=1, code=0).json["id"]
+            wait_for_visible(k, output, len(source.rows))
+            source.add(made(200, first=len(source.rows)))
+            wait_for_visible(k, output, len(source.rows))
+            self.assertEqual(cluster.status(second)["restarts"], 0)
+            cluster.weir("cancel", second, which=1, code=0)
+            self.check_all(k, output, source.rows)
+        self.refused(end)
+
+    def test_a_settlement_that_takes_longer_than_a_minute(self):
+        """A worker dies, and the brokers take long to commit: who settles is given more and more
+        time, at last as much as a transaction may take. Each further attempt ends the transaction
+        of the one before it."""
+        with kafka(proxy=True) as k, Cluster(1) as cluster:
+            source, output = FileInput(cluster.folder / "in"), k.topic("out")
+            source.add(made(500))
+            # The client asks no second time.
+            sink = sink_of(k, output, transaction_timeout="5min",
+                           kafka={"socket.timeout.ms": "120000"})
+            job = cluster.submit(count_job(source.vertex(endless=True), sink, interval="1s"))
+            wait_for_visible(k, output, 500)
+            held = k.proxy.rule("EndTxn", count=None)
+            source.add(made(1500, first=500))
+            self.wait_for_commits(held, 2)
+            self.all_read(cluster, job, source)
+            generation = cluster.status(job)["generation"]
+            cluster.workers[0].kill()
+            held.release(forward=False)
+            held.remove()
+            slow = k.proxy.rule("EndTxn", action="delay", seconds=COMMIT_S, count=None,
+                                where=CommitsOfRows(k.proxy))
+            began = time.monotonic()
+            cluster.start_worker()
+            self.wait_until_shown(cluster, job, "the output of out", "Kafka brokers", k.brokers,
+                                  "do not answer", seconds=30)
+            self.assertEqual(visible(k, output), 500)
+            wait_for(lambda: f"{len(source.rows)} rows, {visible(k, output)} are there after "
+                     f"{len(slow.hits)} commits: {brief(cluster.status(job))}",
+                     lambda: visible(k, output) >= len(source.rows), SETTLED_S, 0.5)
+            took = time.monotonic() - began
+            print(f"settled after {took:.0f} s and {len(slow.hits)} commits", flush=True)
+            self.assertGreater(took, COMMIT_S, "too fast: nothing was shown")
+            self.assertEqual({request.transactional_id for request, _ in list(slow.hits)},
+                             {f"{job}-out-0", f"{job}-out-1"})
+            slow.remove()
+            wait_until_recovered(cluster, job, generation)
+            source.add(made(300, first=2000))
+            wait_for_visible(k, output, len(source.rows))
+            self.assertEqual(cluster.status(job)["restarts"], 1)
+            cluster.weir("cancel", job, code=0)
+            self.check_all(k, output, source.rows)
+            self.assertEqual(cluster.leftovers(job), [])
 
 
 if __name__ == "__main__":
