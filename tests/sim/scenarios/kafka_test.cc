@@ -150,7 +150,10 @@ TEST_P(CommitsLate, BeforeTheNextGenerationHasTheId) {
     ExpectAllRows(scenario);
     return;
   }
-  EXPECT_NE(sim.violation().find("visible 2 times"), std::string::npos) << sim.violation();
+  // The end of one transaction comes to its partitions and its marker in any order.
+  EXPECT_TRUE(sim.violation().find("visible 2 times") != std::string::npos ||
+              sim.violation().find("-out-0 goes from ") != std::string::npos)
+      << sim.violation();
 }
 
 INSTANTIATE_TEST_SUITE_P(, CommitsLate, ::testing::Bool(), [](const auto& info) {
