@@ -313,7 +313,7 @@ void SealedParts::Publish(CheckpointId checkpoint, std::function<void(Status)> d
 
 Co<void> SealedParts::PublishInOrder() {
   int64_t retry_us = kRetryFirstMicros;
-  while (!publish_requests_.empty()) {
+  while (!publish_requests_.empty() && failed_.ok()) {
     // One request after the other: a doubled or late one is answered when its parts are out.
     std::vector<SealedPart> parts;
     bool tried = false;
@@ -353,6 +353,9 @@ Co<void> SealedParts::PublishInOrder() {
     }
     Answer(std::move(request.done), status);
   }
+  // Nothing is published behind what failed.
+  for (PublishRequest& request : publish_requests_) Answer(std::move(request.done), failed_);
+  publish_requests_.clear();
   publishing_ = false;
 }
 

@@ -395,6 +395,28 @@ TEST(KafkaSink, AStageThatTheTopicRefusesForGoodFailsAndIsKept) {
   EXPECT_THAT(Ids(kafka), ElementsAre(0, 1, 2));
 }
 
+// Both checkpoints completed before; the first one's rows would be taken a moment later.
+TEST(KafkaSink, NothingIsPublishedBehindAStageThatIsRefused) {
+  FakeKafka kafka;
+  Process process(kafka, 1);
+  ASSERT_SAYS_OK(process.Open());
+  ASSERT_TRUE(process.sink->Write(Rows(0, 3)).ok());
+  ASSERT_TRUE(process.Prepare(1)->ok());
+  ASSERT_TRUE(process.sink->Write(Rows(3, 6)).ok());
+  ASSERT_TRUE(process.Prepare(2)->ok());
+  kafka.set_faults(
+      RefuseCommits([refused = false]() mutable { return !std::exchange(refused, true); }));
+  std::vector<StatusCode> answers;
+  for (const uint64_t checkpoint : {1, 2}) {
+    process.sink->Publish(CheckpointId(checkpoint),
+                          [&](const Status& status) { answers.push_back(status.code()); });
+  }
+  process.executor.Advance(20'000'000);
+  EXPECT_THAT(answers, ElementsAre(StatusCode::kOutOfRange, StatusCode::kOutOfRange));
+  EXPECT_EQ(process.context.failed_.code(), StatusCode::kOutOfRange);
+  EXPECT_THAT(Ids(kafka), IsEmpty());
+}
+
 // The rows may be small enough, and only their request too large.
 TEST(KafkaSink, RowsThatAreRefusedAreSentOnceMoreWhereTheTopicsLimitIsAnotherByNow) {
   FakeKafka kafka;
