@@ -237,7 +237,7 @@ TEST(Kafka, ACancelledJobPublishesWhatIsPendingAndLeavesNothingOpen) {
   EXPECT_TRUE(broker.OpenTransactions().empty());
   const std::vector<int64_t> ids = scenario.VisibleIds();
   EXPECT_EQ(std::set<int64_t>(ids.begin(), ids.end()).size(), ids.size());
-  // Every sink has a stage at each checkpoint, if need be an empty one.
+  // Every sink has rows, and so a stage, at each checkpoint.
   for (int subtask = 0; subtask < 2; ++subtask) {
     const std::string group = Concat(sim.job().value(), "-out-", subtask);
     EXPECT_EQ(broker.Committed(group, "out", 0).offset,

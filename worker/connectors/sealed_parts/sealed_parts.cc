@@ -213,7 +213,7 @@ void SealedParts::Prepare(CheckpointId checkpoint,
     complete_.push_back(current_);
     CompletePart();
   }
-  if (complete_.empty() && options_.seals_empty_parts) {
+  if (complete_.empty() && unpublished_.empty() && options_.seals_empty_parts) {
     complete_.push_back(std::make_shared<Part>());
     complete_.back()->durable = true;
   }
@@ -295,9 +295,9 @@ void SealedParts::Publish(CheckpointId checkpoint, std::function<void(Status)> d
   PublishRequest request{.checkpoint = checkpoint, .parts = {}, .done = std::move(done)};
   if (auto it = listed_.find(checkpoint); it != listed_.end()) {
     for (const PartPtr& part : it->second) {
-      if (part->published) continue;
-      request.parts.push_back(part);
+      // Those of earlier requests are out when this one's turn comes.
       if (std::exchange(part->publish_asked, true)) continue;
+      request.parts.push_back(part);
       ++publishing_parts_;
       progress_.staged_rows -= part->sealed.rows;
       progress_.staged_bytes -= part->sealed.bytes;

@@ -25,7 +25,8 @@ struct SealedPartsOptions {
   int subtask = 0;
   int64_t part_bytes_max = 128 << 20;  // a new part begins past it
   std::string head;                    // each part begins with it
-  // A Prepare without rows seals a part without a file, so that each checkpoint publishes.
+  // A Prepare without rows seals a part without a file, so that each checkpoint publishes: not
+  // while an earlier part waits for that, lest they pile up where nothing can be published.
   bool seals_empty_parts = false;
   int64_t publishing_bytes_max = INT64_MAX;  // completed and not yet published; then not Ready
   FileSystem* files = nullptr;
@@ -88,7 +89,7 @@ class SealedParts : public CommittableOwner {
   using PartPtr = std::shared_ptr<Part>;
   struct PublishRequest {
     CheckpointId checkpoint;
-    std::vector<PartPtr> parts;
+    std::vector<PartPtr> parts;  // that no request before it has
     std::function<void(Status)> done;
   };
 

@@ -94,12 +94,62 @@ TEST(KafkaSink, EachCheckpointCommitsTheMarkerWithRowsOrWithout) {
   EXPECT_EQ(kafka.MarkerOf(kIdentity)->checkpoint, CheckpointId(0));
   ASSERT_EQ((*process.Prepare(1))->size(), 1u);
   process.sink->OnAborted(CheckpointId(1));
+  // What the first one left, which is enough.
   auto prepared = process.Prepare(2);
-  ASSERT_EQ((*prepared)->size(), 2u);
+  ASSERT_EQ((*prepared)->size(), 1u);
   ASSERT_SAYS_OK(process.Publish(2));
-  EXPECT_EQ(kafka.MarkerOf(kIdentity)->checkpoint, CheckpointId(2));
+  EXPECT_EQ(kafka.MarkerOf(kIdentity)->checkpoint, CheckpointId(1));
+  ASSERT_EQ((*process.Prepare(3))->size(), 1u);
+  ASSERT_SAYS_OK(process.Publish(3));
+  EXPECT_EQ(kafka.MarkerOf(kIdentity)->checkpoint, CheckpointId(3));
   EXPECT_THAT(process.files.Files("/job/staged"), IsEmpty());
   EXPECT_THAT(Ids(kafka), IsEmpty());
+}
+
+// What they list is bounded, and the marker may be behind them.
+TEST(KafkaSink, CheckpointsWithoutRowsDoNotPileUpWhileNoBrokerAnswers) {
+  for (const bool rows : {true, false}) {
+    SCOPED_TRACE(rows);
+    FakeKafka kafka;
+    Process process(kafka, 1);
+    ASSERT_SAYS_OK(process.Open());
+    process.executor.RunAll();
+    kafka.set_faults([](std::string_view, const std::string&) {
+      FakeKafka::Fault fault;
+      fault.lose_request = true;
+      return fault;
+    });
+    if (rows) {
+      ASSERT_TRUE(process.sink->Write(Rows(0, 3)).ok());
+    }
+    std::vector<Committable> listed;
+    int published = 0;
+    for (uint64_t checkpoint = 1; checkpoint <= 20; ++checkpoint) {
+      auto prepared = process.Prepare(checkpoint);
+      ASSERT_TRUE(prepared.has_value() && prepared->ok());
+      listed = **prepared;
+      ASSERT_EQ(listed.size(), 1u);
+      process.sink->Publish(CheckpointId(checkpoint),
+                            [&](const Status& status) { published += status.ok() ? 1 : 0; });
+      process.executor.Advance(1'000'000);
+    }
+    EXPECT_EQ(published, 0);
+    kafka.set_faults(nullptr);
+    process.executor.Advance(20'000'000);
+    EXPECT_EQ(published, 20);
+    EXPECT_EQ(process.sink->progress()->committed, CheckpointId(20));
+    EXPECT_EQ(kafka.MarkerOf(kIdentity)->checkpoint, CheckpointId(1));
+
+    Process next(kafka, 2, process.files.disk());
+    ASSERT_SAYS_OK(next.Commit(listed));
+    ASSERT_SAYS_OK(next.AbortOthers(2, listed));
+    next.context.resumed_from_ = CheckpointId(20);
+    ASSERT_SAYS_OK(next.Open());
+    ASSERT_EQ((*next.Prepare(21))->size(), 1u);
+    ASSERT_SAYS_OK(next.Publish(21));
+    EXPECT_EQ(kafka.MarkerOf(kIdentity)->checkpoint, CheckpointId(21));
+    EXPECT_THAT(Ids(kafka), rows ? std::vector<int64_t>({0, 1, 2}) : std::vector<int64_t>());
+  }
 }
 
 TEST(KafkaSink, LargeStagesArePublishedInParts) {
