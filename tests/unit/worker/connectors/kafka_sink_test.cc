@@ -237,6 +237,20 @@ TEST(KafkaSink, NothingIsTakenOverByAGenerationThatIsNotCurrent) {
   EXPECT_EQ(kafka.requests(), 1);  // describe
 }
 
+// Its job may have ended meanwhile, and nobody would take away what it writes.
+TEST(KafkaSink, AGenerationThatEndsWhileItTakesTheIdentityOverWritesNoMarker) {
+  FakeKafka kafka;
+  Process process(kafka, 1);
+  kafka.set_faults([&](std::string_view call, const std::string&) {
+    if (call == "initialise") process.context.confirm_answer_ = StaleError("generation 1 is over");
+    return FakeKafka::Fault();
+  });
+  process.Open();
+  process.executor.RunAll();
+  EXPECT_THAT(process.context.failed_.message(), HasSubstr("generation 1 is over"));
+  EXPECT_EQ(kafka.MarkerOf(kIdentity), std::nullopt);
+}
+
 TEST(KafkaSink, AFencedInstanceEndsItsGenerationAndTakesNothingBack) {
   FakeKafka kafka;
   Process zombie(kafka, 1);

@@ -146,6 +146,10 @@ Co<Status> StagedPublisher::Fence() {
   }
   if (!result.done()) co_return Failed(result, kInitialise);
   KillPoint("kafka.after_init");
+  // It may have come late, after the generation's end. Whoever comes after this answer initialises
+  // after this instance did, and fences it.
+  current = co_await Confirm(options_.confirm_current);
+  if (!current.ok()) co_return current.WithContext(options_.owner);
   Status read = co_await ReadMarkerNow();
   if (!read.ok()) co_return read;
   if (early && early->ok()) marker_ = **std::move(early);

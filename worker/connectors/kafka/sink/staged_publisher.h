@@ -53,8 +53,9 @@ struct StagedPublisherOptions {
 // marker that says how far it is: so a reader of the topic sees each part whole and once, whatever
 // dies when. What makes it safe (docs/kafka.md says it to users):
 //  - An instance of the producer is fenced in before anything else: the coordinator confirms that
-//    the generation is current, Initialise ends whatever an earlier instance left open, and the
-//    marker that is read then is final.
+//    the generation is current, Initialise ends whatever an earlier instance left open, the
+//    coordinator confirms again, for Initialise may come late, and the marker that is read then is
+//    final.
 //  - What the marker covers is never published again; what it does not cover is.
 //  - When it is not known what became of a commit it is asked again, or the marker tells.
 //  - An instance that was disturbed begins no further transaction: a delayed end of an earlier one
