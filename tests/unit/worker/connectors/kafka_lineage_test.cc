@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/base/log.h"
 #include "tests/unit/worker/connectors/kafka_sink_process.h"
 
 namespace weir {
@@ -278,6 +282,24 @@ TEST_F(KafkaLineage, WithoutAMarkerOnlyWhoMayDoubleGoesOn) {
   EXPECT_THAT(Ids(kafka_), ElementsAre(0, 1, 2, 3, 4));
   ASSERT_OK(b.SettleFor(second_));
   EXPECT_THAT(Ids(kafka_), ElementsAre(0, 1, 2, 3, 4));
+}
+
+// Somebody else may have removed it.
+TEST_F(KafkaLineage, RowsThatAreTakenForPublishedAsTheirFileIsGoneAreTold) {
+  kafka_.DeleteGroup(IdentityOf(kA));
+  const Checkpoint third = a_.Seal(3, 5, 8);
+  a_.process().files.Delete("/job/staged/g1-0-1-out.records");
+  const std::string path = Concat(testing::TempDir(), "/kafka_lineage_test.log");
+  ASSERT_TRUE(log::Start(log::Level::kWarning, path).ok());
+  Job b(kafka_, kB, With({{"on_doubled_rows", "continue"}}));
+  const Status settled = b.SettleFor(third);
+  ASSERT_TRUE(log::Start(log::Level::kWarning, "").ok());
+  std::ifstream file(path);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  std::remove(path.c_str());
+  ASSERT_OK(settled);
+  EXPECT_THAT(Ids(kafka_), ElementsAre(0, 1, 2, 5, 6, 7));
+  EXPECT_THAT(text, HasSubstr("2 rows of checkpoint 2 are taken for published"));
 }
 
 // --- A prefix that the user gave: one identity for all jobs --------------------------------------

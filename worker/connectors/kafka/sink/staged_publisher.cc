@@ -1,6 +1,7 @@
 #include "worker/connectors/kafka/sink/staged_publisher.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -389,11 +390,28 @@ Status StagedPublisher::CheckFor(const SealedPart& last) const {
   return options_.is_bystander && Covers(last) ? Status() : CheckMarker(last.checkpoint);
 }
 
-// Its rows were published, for only then it is removed.
-Co<bool> StagedPublisher::IsGone(std::string name) {
-  if (name.empty()) co_return true;
-  StatusOr<FileInfo> info = co_await StatFile(*options_.files, JoinPath(options_.directory, name));
-  co_return info.status().code() == StatusCode::kNotFound;
+Co<std::set<std::string>> StagedPublisher::FindGone(std::vector<SealedPart> stages) {
+  std::set<std::string> gone;
+  int64_t rows = 0;
+  CheckpointId first;
+  CheckpointId last;
+  for (const SealedPart& stage : stages) {
+    if (stage.name.empty() || Covers(stage)) continue;
+    const std::string path = JoinPath(options_.directory, stage.name);
+    StatusOr<FileInfo> info = co_await StatFile(*options_.files, path);
+    if (info.status().code() != StatusCode::kNotFound) continue;
+    if (gone.empty()) first = stage.checkpoint;
+    last = stage.checkpoint;
+    rows += stage.rows;
+    gone.insert(stage.name);
+  }
+  if (!gone.empty()) {
+    log::Warning(options_.owner, ": ", rows, " rows of checkpoint ", first,
+                 first == last ? std::string() : Concat(" to ", last),
+                 " are taken for published, as their files are gone: files=", gone.size(),
+                 " directory=", options_.directory, ", ", Place());
+  }
+  co_return gone;
 }
 
 Co<Status> StagedPublisher::Publish(std::vector<SealedPart> stages) {
@@ -413,12 +431,13 @@ Co<Status> StagedPublisher::Publish(std::vector<SealedPart> stages) {
                          : std::string("no marker"),
                  ", ", Place());
   }
+  std::set<std::string> gone;
+  if (files_tell) gone = co_await FindGone(stages);
   for (const SealedPart& stage : stages) {
     status = co_await MakeReady(stages.back());
     if (!status.ok()) co_return status;
-    bool is_out = Covers(stage);
-    if (!is_out && files_tell) is_out = co_await IsGone(stage.name);
-    if (!is_out) {
+    const bool is_gone = files_tell && (stage.name.empty() || gone.contains(stage.name));
+    if (!is_gone && !Covers(stage)) {
       KafkaMarker marker = MarkerOf(stage);
       marker.released = options_.releases && &stage == &stages.back();
       status = (co_await ends_.Look(*producer_)).WithContext(options_.owner);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -114,7 +115,9 @@ class StagedPublisher {
   bool Covers(const SealedPart& stage) const;
   Co<Status> ReadMarkerNow();
   Status CheckFor(const SealedPart& last) const;
-  Co<bool> IsGone(std::string name);
+  // Files that are not there. Their rows were published, for only then one is removed: unless
+  // somebody else did, so the log tells of them.
+  Co<std::set<std::string>> FindGone(std::vector<SealedPart> stages);
   // Whether the instance may begin no further transaction. REQUIRES: there is one.
   bool IsSpent() const;
   Co<Status> PublishOne(SealedPart stage, KafkaMarker marker);
