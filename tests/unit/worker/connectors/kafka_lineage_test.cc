@@ -201,6 +201,87 @@ TEST_F(KafkaLineage, WhereverTheSuccessorDiesItPassesAndNoOtherDoes) {
   }
 }
 
+// The second stage is refused for good, also when the job that began gives the output back.
+TEST_F(KafkaLineage, ASuccessionThatFailsHalfWayLeavesTheOutputToTheNextOne) {
+  const Checkpoint third = a_.Seal(3, 5, 7);
+  kafka_.set_faults([commits = 0](std::string_view call, const std::string&) mutable {
+    FakeKafka::Fault fault;
+    fault.refuse = call == "commit" && ++commits > 1;
+    return fault;
+  });
+  Job b(kafka_, kB);
+  EXPECT_EQ(b.SettleFor(third).code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(b.SettleFor(third, /*ends=*/true).code(), StatusCode::kOutOfRange);
+  EXPECT_THAT(Ids(kafka_), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_EQ(kafka_.MarkerOf(IdentityOf(kA))->job, JobId(kA));
+  EXPECT_EQ(kafka_.MarkerOf(IdentityOf(kA))->checkpoint, CheckpointId(2));
+  kafka_.set_faults(nullptr);
+  Job c(kafka_, kC);
+  ASSERT_OK(c.SettleFor(third));
+  ASSERT_OK(c.Start(&third));
+  EXPECT_THAT(Ids(kafka_), ElementsAre(0, 1, 2, 3, 4, 5, 6));
+  EXPECT_EQ(b.SettleFor(third).domain(), ErrorDomain::kUser);
+}
+
+// There is none that has it, so it has it from the first stage on.
+TEST_F(KafkaLineage, WhoMayDoubleAndFoundNoMarkerNamesItselfAtOnce) {
+  const Checkpoint third = a_.Seal(3, 5, 7);
+  kafka_.DeleteGroup(IdentityOf(kA));
+  kafka_.set_faults([commits = 0](std::string_view call, const std::string&) mutable {
+    FakeKafka::Fault fault;
+    fault.refuse = call == "commit" && ++commits > 1;
+    return fault;
+  });
+  Job b(kafka_, kB, With({{"on_doubled_rows", "continue"}}));
+  EXPECT_EQ(b.SettleFor(third).code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(kafka_.MarkerOf(IdentityOf(kA))->job, JobId(kB));
+  kafka_.set_faults(nullptr);
+  EXPECT_EQ(a_.Settle(third, /*ends=*/false).domain(), ErrorDomain::kUser);
+  ASSERT_OK(b.SettleFor(third));
+  EXPECT_THAT(Ids(kafka_), ElementsAre(0, 1, 2, 3, 4, 5, 6));
+}
+
+// At any request of a successor another one, or the job itself, settles the same stages.
+TEST_F(KafkaLineage, WhoeverComesInBetweenOneJobHasTheOutputAfterwards) {
+  bool reached = true;
+  for (int64_t at = 1; reached; ++at) {
+    for (const std::string& other : {kA, kC}) {
+      SCOPED_TRACE(Concat("job ", other, " comes at request ", at));
+      FakeKafka kafka;
+      Job a(kafka, kA);
+      ASSERT_TRUE(a.Start().ok());
+      a.Seal(1, 0, 2);
+      a.Seal(2, 2, 4);
+      const Checkpoint from = a.Seal(3, 4, 6);
+      ASSERT_EQ(from.listed.size(), 3u);
+      const auto settle_other = [&] {
+        return other == kA ? a.Settle(from, /*ends=*/false) : Job(kafka, kC).SettleFor(from);
+      };
+      reached = false;
+      Status of_other;
+      const int64_t due = kafka.requests() + at;
+      kafka.set_faults([&](std::string_view, const std::string&) {
+        if (kafka.requests() >= due && !std::exchange(reached, true)) of_other = settle_other();
+        return FakeKafka::Fault();
+      });
+      const Status of_b = Job(kafka, kB).SettleFor(from);
+      kafka.set_faults(nullptr);
+      if (!reached) continue;
+      const bool b_has_it = Job(kafka, kB).SettleFor(from).ok();
+      EXPECT_TRUE(b_has_it || !of_b.ok());
+      if (other == kA) {
+        EXPECT_TRUE(b_has_it);
+      } else {
+        EXPECT_FALSE(of_b.ok() && of_other.ok());
+        EXPECT_TRUE(of_other.ok() || b_has_it);
+      }
+      EXPECT_EQ(settle_other().ok(), !b_has_it);
+      EXPECT_THAT(Ids(kafka), ElementsAre(0, 1, 2, 3, 4, 5));
+      EXPECT_FALSE(kafka.AnyTransactionOpen());
+    }
+  }
+}
+
 TEST_F(KafkaLineage, ChainsOfJobsGoOn) {
   Job b(kafka_, kB);
   ASSERT_OK(b.SettleFor(second_));

@@ -19,7 +19,7 @@ namespace weir {
 // same time, and publishes what its marker does not cover, of a few at a time, so that neither
 // memory nor a transaction's time grows with their number. No transaction of them is open
 // afterwards. For a successor that writes to the same topic, exactly once, the markers name that
-// one from then on, with the last stages or alone: whoever wants to go on from there too is
+// one from then on, with the last part or alone: whoever wants to go on from there too is
 // refused, the job that sealed the stages included. Dead letters it settles as files.sink's files
 // are. Errors that may heal are tried again for a few seconds, then answered: who asked says so and
 // asks again. Answers may destroy it. Thread: confined to the context's executor.

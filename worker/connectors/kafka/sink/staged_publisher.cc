@@ -439,7 +439,11 @@ Co<Status> StagedPublisher::Publish(std::vector<SealedPart> stages) {
     const bool is_gone = files_tell && (stage.name.empty() || gone.contains(stage.name));
     if (!is_gone && !Covers(stage)) {
       KafkaMarker marker = MarkerOf(stage);
-      marker.released = options_.releases && &stage == &stages.back();
+      if (&stage == &stages.back()) {
+        marker.released = options_.releases;
+      } else if (Counts()) {
+        marker.job = marker_->job;
+      }
       status = (co_await ends_.Look(*producer_)).WithContext(options_.owner);
       if (status.ok()) status = co_await PublishOne(stage, std::move(marker));
       if (status.code() == StatusCode::kOutOfRange) status = co_await Refused(stage, status);

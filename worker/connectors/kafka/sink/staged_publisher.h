@@ -58,6 +58,9 @@ struct StagedPublisherOptions {
 //    coordinator confirms again, for Initialise may come late, and the marker that is read then is
 //    final.
 //  - What the marker covers is never published again; what it does not cover is.
+//  - Who takes the output over from another job has it with the last part: until then the marker
+//    keeps that one's name, for a part before it may be refused. Of two that do so at the same
+//    time it is the one that commits the last part, and the other finds its name there.
 //  - When it is not known what became of a commit it is asked again, or the marker tells.
 //  - An instance that was disturbed begins no further transaction: a delayed end of an earlier one
 //    could end it half way.
