@@ -13,7 +13,18 @@
 namespace weir {
 namespace {
 
-class CoordinatorTest : public CoordinatorFixture {};
+class CoordinatorTest : public CoordinatorFixture {
+ protected:
+  // A job that was cancelled with two checkpoints, and keeps the second.
+  std::unique_ptr<CoordinatorProcess> RunJobAndKeepItsCheckpoint() {
+    auto process = RunJob(Graph(R"("checkpoint.interval": "1s", "checkpoint.on_cancel": "keep")"));
+    EXPECT_TRUE(Completes(*process, 2));
+    Cancel(*process);
+    EXPECT_TRUE(Reaches(*process, JobState::kCanceled));
+    cluster_->Advance(kSecondUs);
+    return process;
+  }
+};
 
 TEST_F(CoordinatorTest, BoundedJobCommitsEverythingBeforeItIsFinished) {
   // Given a job that takes no checkpoint by itself for ten minutes.
@@ -528,11 +539,7 @@ TEST_F(CoordinatorTest, WhoGoesOnFromAnOutputIsSaidWhenItIsSettled) {
 // Given a job that starts from another one's checkpoint, when it is cancelled while a worker stands
 // still, then it is the other worker that gives the output back: the one attempt is not lost.
 TEST_F(CoordinatorTest, AnOutputIsGivenBackByAWorkerThatAnswers) {
-  auto process = RunJob(Graph(R"("checkpoint.interval": "1s", "checkpoint.on_cancel": "keep")"));
-  ASSERT_TRUE(Completes(*process, 2));
-  Cancel(*process);
-  ASSERT_TRUE(Reaches(*process, JobState::kCanceled));
-  cluster_->Advance(kSecondUs);
+  auto process = RunJobAndKeepItsCheckpoint();
   const std::string retained = Get(*process).retained_checkpoint;
   ASSERT_TRUE(
       cluster_->Submit(*process, kOther, Graph(R"("checkpoint.interval": "off")"), retained).ok());
@@ -558,11 +565,7 @@ TEST_F(CoordinatorTest, AnOutputIsGivenBackByAWorkerThatAnswers) {
 }
 
 TEST_F(CoordinatorTest, AJobThatMayNotGoOnFromAnOutputFailsBeforeItRuns) {
-  auto process = RunJob(Graph(R"("checkpoint.interval": "1s", "checkpoint.on_cancel": "keep")"));
-  ASSERT_TRUE(Completes(*process, 2));
-  Cancel(*process);
-  ASSERT_TRUE(Reaches(*process, JobState::kCanceled));
-  cluster_->Advance(kSecondUs);
+  auto process = RunJobAndKeepItsCheckpoint();
   const std::string retained = Get(*process).retained_checkpoint;
   cluster_->settle_answer = FailedPreconditionError("another job has gone on");
   ASSERT_TRUE(cluster_->Submit(*process, kOther, Graph(), retained).ok());
@@ -577,11 +580,7 @@ TEST_F(CoordinatorTest, AJobThatMayNotGoOnFromAnOutputFailsBeforeItRuns) {
 // Given a kept checkpoint whose record cannot be read for a while, when a job starts from it, then
 // it waits: "no record" would mean its own graph, which may name another output.
 TEST_F(CoordinatorTest, ARecordThatCannotBeReadIsNotTakenForOneThatIsNotThere) {
-  auto process = RunJob(Graph(R"("checkpoint.interval": "1s", "checkpoint.on_cancel": "keep")"));
-  ASSERT_TRUE(Completes(*process, 2));
-  Cancel(*process);
-  ASSERT_TRUE(Reaches(*process, JobState::kCanceled));
-  cluster_->Advance(kSecondUs);
+  auto process = RunJobAndKeepItsCheckpoint();
   const std::string retained = Get(*process).retained_checkpoint;
   cluster_->settles.clear();
   int reads = 0;
@@ -603,11 +602,7 @@ TEST_F(CoordinatorTest, ARecordThatCannotBeReadIsNotTakenForOneThatIsNotThere) {
 // A record that is damaged is no missing one either; and without any a job that lacks a vertex
 // with rows to be published would leave them behind in silence.
 TEST_F(CoordinatorTest, NoJobStartsWhereNothingTellsWhereListedRowsBelong) {
-  auto process = RunJob(Graph(R"("checkpoint.interval": "1s", "checkpoint.on_cancel": "keep")"));
-  ASSERT_TRUE(Completes(*process, 2));
-  Cancel(*process);
-  ASSERT_TRUE(Reaches(*process, JobState::kCanceled));
-  cluster_->Advance(kSecondUs);
+  auto process = RunJobAndKeepItsCheckpoint();
   const std::string retained = Get(*process).retained_checkpoint;
   const std::string record = Concat("/checkpoints/", kJob, "/job.pb");
   const std::string bytes = cluster_->disk_view().Bytes(record);
