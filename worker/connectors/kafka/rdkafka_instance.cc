@@ -75,10 +75,6 @@ StatusOr<RdkafkaPtr<rd_kafka_conf_t>> MakeProducerConf(const KafkaProducerOption
                            // Of FindEnds.
                            {"isolation.level", "read_uncommitted"},
                            {"message.max.bytes", Concat(bytes_max)}};
-  // It takes no smaller limit; a request of one row is none of several that are too large together.
-  if (options.message_bytes_max < kMessageBytesMin) {
-    fixed.emplace_back("batch.size", Concat(std::max<int64_t>(1, options.message_bytes_max)));
-  }
   if (options.transactional_id.empty()) {
     usual.emplace_back("socket.timeout.ms", Concat(kSocketMs));
   } else {

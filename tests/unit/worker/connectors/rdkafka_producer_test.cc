@@ -299,22 +299,6 @@ TEST_F(RdkafkaProducerTest, BatchesKeepWithinTheTopicsLimitAndALargerRowIsRefuse
   EXPECT_EQ(Committed(topic).size(), 2001u);
 }
 
-// Below what librdkafka takes for a limit of messages: 1000 bytes.
-TEST_F(RdkafkaProducerTest, BatchesKeepWithinAVerySmallLimitToo) {
-  for (const int limit : {200, 999}) {
-    SCOPED_TRACE(limit);
-    const std::string topic = MakeTopic(1, {{"max.message.bytes", std::to_string(limit)}});
-    const KafkaMarkerPlace place{.group = NewId(), .topic = topic, .partition = 0};
-    KafkaProducerOptions options = Options(topic, place.group);
-    options.message_bytes_max = limit;
-    auto producer = std::move(transactions_->MakeProducer(options).value());
-    ASSERT_TRUE(Ok(Initialise(*producer).status));
-    Fill(*producer, place, 1, Block(200, 26));
-    ASSERT_TRUE(Ok(Commit(*producer).status));
-    EXPECT_EQ(Committed(topic).size(), 200u);
-  }
-}
-
 TEST_F(RdkafkaProducerTest, WhatTheBrokerRefusesForGoodIsToldFromWhatMayBeSentAgain) {
   const std::string young = MakeTopic(1, {{"message.timestamp.before.max.ms", "1000"}});
   const std::string compacted = MakeTopic(1, {{"cleanup.policy", "compact"}});
